@@ -12,11 +12,12 @@ HASHES ?= on
 BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test fuzz mutations lint types format bench pictures gallery lock clean
+.PHONY: help run test test-all slow fuzz mutations subjects lint types format bench pictures gallery lock clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
-	@echo "make test   the whole test suite    (ARGS='-k name' passes arguments on)"
+	@echo "make test   all tests but the slow ones, and a sample of those  (ARGS='-k name' passes arguments on)"
+	@echo "make test-all   the whole test suite; make slow: measures which tests are the slow ones"
 	@echo "make fuzz   random sequences against what is promised  (ARGS='--seed N --count N --seconds N')"
 	@echo "make mutations  break fifty places one by one; the tests have to notice  (ARGS='WORD …')"
 	@echo "make lint   ruff: rules and format"
@@ -34,15 +35,20 @@ run: $(VENV)/.installed
 
 # Compiled first, or each worker and each program that the tests start would compile all of it again; pytest keeps what it
 # compiles in its own way unless the user's environment forbids it.
-test: $(VENV)/.installed-dev
+test: TIER = --sample-slow
+slow: TIER = --measure-slow
+test test-all slow: $(VENV)/.installed-dev
 	@$(BIN)/python -m compileall -q agent_tui.py core tui tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist worksteal -p no:benchmark $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist worksteal -p no:benchmark $(TIER) $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 mutations: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.mutations $(ARGS)
+
+subjects: $(VENV)/.installed-dev
+	$(BIN)/python docs/dev/tools/commit_subjects.py
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check .

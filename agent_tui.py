@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
 
-    from core.cli.parsing import Arguments
+    from core.arguments import Arguments
 
 OWN_PACKAGES = ("core", "tui")
 # Modules with the interpreter's state, or loaded before any path of the project is searched.
@@ -200,7 +200,7 @@ def _run_screen(arguments: "Any") -> int:
 
         return ExitCode.USAGE
     from core.user_dirs import get_config_dir
-    from tui.terminal.early_terminal import open_early
+    from tui.first_frame import open_early
 
     with open_early(arguments, get_config_dir()) as early:
         if arguments.continue_last or arguments.resume:
@@ -230,7 +230,7 @@ def _open_review(arguments: "Arguments") -> "Arguments":
     one."""
     if arguments.front != "review":
         return arguments
-    from core.cli.arguments import ScreenArguments
+    from core.arguments import ScreenArguments
     from core.cli.review import ReviewArguments, find_session_to_review
 
     if not isinstance(arguments, ReviewArguments) or arguments.print_only:
@@ -255,7 +255,7 @@ def _open_session(arguments: "Arguments") -> "Arguments":
     choice = choose_running(arguments) if isinstance(arguments, AttachArguments) else None
     if choice is None:
         return arguments
-    from core.cli.arguments import ScreenArguments
+    from core.arguments import ScreenArguments
 
     session, directory = choice
     return ScreenArguments(directory=directory, resume=session, program=own_program())

@@ -48,8 +48,8 @@ def main(arguments: Sequence[str]) -> int:
     if not (options.names or options.quick or broken):
         print(f"\nwritten: {write_page(results)}")
     missed = [result.what for result in results if result.held is False]
-    for what in missed:
-        print(f"missed: {what}", file=sys.stderr)
+    for row_name in missed:
+        print(f"missed: {row_name}", file=sys.stderr)
     return 2 if broken else int(bool(missed))
 
 

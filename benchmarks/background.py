@@ -48,8 +48,8 @@ def measure(*, quick: bool) -> Iterator[Result]:
         worker(folder, "--concurrency", "4", "--database", server.url),
     ):
         yield from asyncio.run(_time_agents("PostgreSQL", open_store(server.url), folder, count))
-        what = "background: log and files of an agent of one edit, in the database"
-        yield Result(what=what, value=asyncio.run(_count_bytes(server.url)) / 1e3, unit="kB")
+        label = "background: log and files of an agent of one edit, in the database"
+        yield Result(what=label, value=asyncio.run(_count_bytes(server.url)) / 1e3, unit="kB")
     for number in (1, 4) if quick else (1, 4, 16):
         with home() as folder:
             yield asyncio.run(_weigh(folder, number))
@@ -76,26 +76,26 @@ def script(folder: Path, steps: Sequence[object]) -> str:
 
 def project(folder: Path) -> Path:
     """A project of one file."""
-    place = folder / "project"
-    place.mkdir()
-    (place / "a.txt").write_text("one\n", "utf-8")
-    return place
+    root = folder / "project"
+    root.mkdir()
+    (root / "a.txt").write_text("one\n", "utf-8")
+    return root
 
 
 async def _time_agents(name: str, store: AgentStore, folder: Path, count: int) -> list[Result]:
-    model, place = script(folder, SHORT), project(folder)
-    request = AgentRequest(task_description="Change it", workspace_path=str(place), model=model)
+    model, root = script(folder, SHORT), project(folder)
+    request = AgentRequest(task_description="Change it", workspace_path=str(root), model=model)
     await store.open()
     try:
         await _run(store, [request])  # until the worker is there
         alone = [(await _run(store, [request]))[0] for _ in range(count)]
-        waited = [(each.started - each.created) / 1000 for each in alone]
+        waited = [(agent.started - agent.created) / 1000 for agent in alone]
         begin = time.perf_counter()
         together = await _run(store, [request] * count * 2)
         took = time.perf_counter() - begin
     finally:
         await store.close()
-    if wrong := [each.message for each in (*alone, *together) if (each.state, each.pending) != ("done", 1)]:
+    if wrong := [agent.message for agent in (*alone, *together) if (agent.state, agent.pending) != ("done", 1)]:
         raise RuntimeError(f"agents that did not do it: {wrong[:3]}")
     nearly_all = statistics.quantiles(waited, n=20)[-1]
     return [
@@ -113,12 +113,12 @@ async def _time_agents(name: str, store: AgentStore, folder: Path, count: int) -
 
 async def _run(store: AgentStore, requests: Sequence[AgentRequest]) -> list[BackgroundAgent]:
     """Start agents and wait until all of them have ended."""
-    names = {(await start_agent(store, each, ())).id for each in requests}
+    names = {(await start_agent(store, request, ())).id for request in requests}
     async with asyncio.timeout(RUN_LIMIT):
         async for _ in store.watch():
-            found = [each for each in await store.list_agents() if each.id in names]
-            if all(each.state in ENDED for each in found):
-                return found
+            agents = [agent for agent in await store.list_agents() if agent.id in names]
+            if all(agent.state in ENDED for agent in agents):
+                return agents
     raise RuntimeError("the store ended")
 
 
@@ -127,11 +127,11 @@ async def _count_bytes(database: str) -> float:
     store = open_store(database)
     await store.open()
     try:
-        found = await store.list_agents()
+        agents = await store.list_agents()
         sizes = []
-        for each in found:
-            files = [len(data) async for _, data in store.read_files(each.id)]
-            sizes.append(len(await store.read_log(each.id)) + sum(files))
+        for agent in agents:
+            files = [len(data) async for _, data in store.read_files(agent.id)]
+            sizes.append(len(await store.read_log(agent.id)) + sum(files))
         return statistics.mean(sizes)
     finally:
         await store.close()
@@ -141,26 +141,26 @@ async def _weigh(folder: Path, number: int) -> Result:
     """The memory of a worker and of what it started while so many agents are being answered."""
     directory = folder / "state" / "agents"
     directory.mkdir(parents=True, mode=0o700)
-    store, place = SqliteStore(directory), project(folder)
+    store, root = SqliteStore(directory), project(folder)
     talking = [{"tool_calls": [EDIT]}, {"text": TALK, "tokens_per_second": 20}]
-    request = AgentRequest(task_description="Talk", workspace_path=str(place), model=script(folder, talking))
+    request = AgentRequest(task_description="Talk", workspace_path=str(root), model=script(folder, talking))
     await store.open()
     with worker(folder, "--concurrency", str(number)) as process:
         for _ in range(number):
             await start_agent(store, request, ())
         async for _ in store.watch():
-            if sum(bool(each.session) for each in await store.list_agents()) == number:
+            if sum(bool(agent.session) for agent in await store.list_agents()) == number:
                 break
         await asyncio.sleep(3)  # until each of them has its edit behind it
-        held = sum(_read_resident(each) for each in _list_family(process.pid))
+        resident = sum(_read_resident(process) for process in _list_family(process.pid))
     await store.close()
-    return Result(what=f"background: memory of a worker with {number} agents at work", value=held / 1e6, unit="MB")
+    return Result(what=f"background: memory of a worker with {number} agents at work", value=resident / 1e6, unit="MB")
 
 
 def _list_family(pid: int) -> list[int]:
     """A process and all below it."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
-    return [pid, *(each for child in children for each in _list_family(int(child)))]
+    return [pid, *(descendant for child in children for descendant in _list_family(int(child)))]
 
 
 def _read_resident(pid: int) -> int:

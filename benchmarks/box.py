@@ -35,10 +35,10 @@ def measure(*, quick: bool) -> Iterator[Result]:
 
 def tree(root: Path, files: int) -> Path:
     for number in range(files):
-        place = root / f"package{number // 100:03}"
+        package = root / f"package{number // 100:03}"
         if number % 100 == 0:
-            place.mkdir(parents=True)
-        (place / f"module{number % 100:02}.py").write_text(f"number = {number}\n")
+            package.mkdir(parents=True)
+        (package / f"module{number % 100:02}.py").write_text(f"number = {number}\n")
     return root
 
 
@@ -74,7 +74,10 @@ async def _measure(small: Path, large: Path, folder: Path, sizes: tuple[int, int
             ratio_limit=1.2,
         ),
         Result(what="box: `true` over 8 layers, its own on disk", value=layered, unit="ms", limit=30, **yardstick),
-        *(Result(what=f"box: {what} left by {many:,} commands", value=count, unit="", limit=0) for what, count in left),
+        *(
+            Result(what=f"box: {trace} left by {many:,} commands", value=count, unit="", limit=0)
+            for trace, count in left
+        ),
     ]
 
 
@@ -82,11 +85,11 @@ async def _in_turn(rounds: int, *actions: Callable[[], Awaitable[None]]) -> list
     """The median of each in ms, measured in turn so that what else the machine does falls on all alike."""
     times: list[list[float]] = [[] for _ in actions]
     for _ in range(rounds):
-        for action, taken in zip(actions, times, strict=True):
+        for action, durations in zip(actions, times, strict=True):
             began = time.perf_counter()
             await action()
-            taken.append((time.perf_counter() - began) * 1000)
-    return [statistics.median(each) for each in times]
+            durations.append((time.perf_counter() - began) * 1000)
+    return [statistics.median(durations) for durations in times]
 
 
 async def _bare() -> None:
@@ -117,7 +120,7 @@ async def _many(box: Box, workspace: Path, many: int) -> list[tuple[str, int]]:
     before = _traces()
     for _ in range(many):
         await _true(box, workspace)
-    return [(what, count - before[what]) for what, count in _traces().items()]
+    return [(trace, count - before[trace]) for trace, count in _traces().items()]
 
 
 def _traces() -> dict[str, int]:

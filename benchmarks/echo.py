@@ -22,13 +22,13 @@ def measure(*, quick: bool) -> Iterator[Result]:
     keys = 40 if quick else 100
     tokens = int(keys * 0.08 * RATE * 1.6) + 300
     with home() as folder, model_server(answer(text(tokens), rate=RATE, piece=5)) as url:
-        place = project(folder / "small", 50)
+        root = project(folder / "small", 50)
         env = environment(folder, url)
-        with Terminal([sys.executable, str(BARE)], cwd=place, env=env) as terminal:
+        with Terminal([sys.executable, str(BARE)], cwd=root, env=env) as terminal:
             terminal.until_typed(b"y")
             terminal.settle()
             bare = typing(terminal, keys)
-        with screen(place, env) as terminal:
+        with screen(root, env) as terminal:
             terminal.until_typed(b"y")
             terminal.settle(1.5)
             idle = typing(terminal, keys)
@@ -68,5 +68,5 @@ def typing(terminal: Terminal, keys: int) -> list[float]:
         if (typed + letter)[-4:] in typed:
             continue
         typed += letter
-        times.append(terminal.echo(letter.encode(), shown=typed[-4:].encode()))
+        times.append(terminal.echo(letter.encode(), expected=typed[-4:].encode()))
     return times

@@ -76,8 +76,8 @@ def _function(rng: random.Random) -> list[str]:
 def _near(rng: random.Random, block: list[str]) -> list[str]:
     """The block with one small change that means something else."""
     rows = list(block)
-    at = rng.randrange(len(rows))
-    row = rows[at]
+    index = rng.randrange(len(rows))
+    row = rows[index]
     changes: list[Callable[[str], str]] = [
         lambda text: text.replace(">", "<") if ">" in text else text + "  # kept",
         lambda text: "".join(str((int(c) + 1) % 10) if c.isdigit() else c for c in text),
@@ -86,16 +86,16 @@ def _near(rng: random.Random, block: list[str]) -> list[str]:
         lambda text: text.replace("self.", "other."),
         lambda text: text.replace("_", "s_", 1),
     ]
-    rows[at] = rng.choice(changes)(row)
+    rows[index] = rng.choice(changes)(row)
     if rows == block:
-        rows.insert(at, "    pass")
+        rows.insert(index, "    pass")
     return rows
 
 
 def _miswritten(rng: random.Random, rows: list[str]) -> list[str]:
     """As a model may write it: white space, blank lines, one letter of one word."""
-    at = rng.randrange(len(rows))
-    cut = rng.choice([i for i, letter in enumerate(rows[at]) if letter.isalpha()])
+    index = rng.randrange(len(rows))
+    cut = rng.choice([i for i, letter in enumerate(rows[index]) if letter.isalpha()])
     ways = [
         rows,
         [f"{row}  " for row in rows],
@@ -103,7 +103,7 @@ def _miswritten(rng: random.Random, rows: list[str]) -> list[str]:
         [row.replace("    ", "\t") for row in rows],
         [rows[0], *([""] if len(rows) > 1 else []), *rows[1:]],
         [row.replace(" = ", "  =  ").replace(", ", ",") for row in rows],
-        [*rows[:at], rows[at][:cut] + rows[at][cut + 1 :], *rows[at + 1 :]],
+        [*rows[:index], rows[index][:cut] + rows[index][cut + 1 :], *rows[index + 1 :]],
     ]
     return rng.choice(ways)
 
@@ -117,30 +117,30 @@ def _one(rng: random.Random) -> str:
     functions.insert(rng.randrange(len(functions) + 1), near)
     present = rng.random() < 0.5
     if not present:
-        functions = [each for each in functions if each is not target]
+        functions = [function for function in functions if function is not target]
     text = "\n\n".join("\n".join(rows) for rows in functions) + "\n"
     search = "\n".join(_miswritten(rng, block)) + "\n"
     body = "\n".join(block) + "\n"
     places = [i for i in range(len(text)) if text.startswith(body, i) and (i == 0 or text[i - 1] == "\n")]
     try:
-        done = apply_blocks(text, [SearchReplaceBlock(search, "REPLACED\n")]).text
+        new_text = apply_blocks(text, [SearchReplaceBlock(search, "REPLACED\n")]).text
     except EditError:
         return "refused, there" if places else "refused, not there"
-    line = next(row for row in done.split("\n") if "REPLACED" in row)
+    line = next(row for row in new_text.split("\n") if "REPLACED" in row)
     right = [text[:i] + line + "\n" + text[i + len(body) :] for i in places]
-    return "right" if len(places) == 1 and done in right else "WRONG"
+    return "right" if len(places) == 1 and new_text in right else "WRONG"
 
 
 def matches(count: int, seed: int) -> int:
     rng = random.Random(seed)
-    told: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for number in range(count):
         outcome = _one(rng)
-        told[outcome] += 1
+        counter[outcome] += 1
         if outcome == "WRONG":
             print(f"case {number}: wrong", file=sys.stderr)
-    print(f"{count} edits, seed {seed}: " + ", ".join(f"{told[name]} {name}" for name in sorted(told)))
-    return told["WRONG"]
+    print(f"{count} edits, seed {seed}: " + ", ".join(f"{counter[name]} {name}" for name in sorted(counter)))
+    return counter["WRONG"]
 
 
 def _timed(work: Callable[[], object]) -> float:
@@ -192,8 +192,8 @@ def speed() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    what, *rest = arguments or ["speed"]
-    if what == "matches":
+    command, *rest = arguments or ["speed"]
+    if command == "matches":
         return 1 if matches(int(rest[0]) if rest else 2000, int(rest[1]) if rest[1:] else 1) else 0
     speed()
     return 0

@@ -20,18 +20,18 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """Medians of turns of one session; the first turn, which says where the user works, is left out."""
     turns = 8 if quick else 25
     with home() as folder:
-        place = project(folder / "small", 50)
+        root = project(folder / "small", 50)
         for sdk in SDKS:
-            times = _turns(folder, place, sdk, turns)
-            what = f"Enter to the request at the server, {sdk}"
-            yield Result(what=f"{what}: median", value=statistics.median(times) * 1000, unit="ms", limit=10)
-            yield Result(what=f"{what}: 95th percentile", value=percentile(times), unit="ms", limit=25)
+            times = _turns(folder, root, sdk, turns)
+            label = f"Enter to the request at the server, {sdk}"
+            yield Result(what=f"{label}: median", value=statistics.median(times) * 1000, unit="ms", limit=10)
+            yield Result(what=f"{label}: 95th percentile", value=percentile(times), unit="ms", limit=25)
 
 
-def _turns(folder: Path, place: Path, sdk: str, turns: int) -> list[float]:
+def _turns(folder: Path, path: Path, sdk: str, turns: int) -> list[float]:
     with clocked_server([step_from(answer("The answer of the benchmark."))], repeat=True) as server:
         env = environment(folder, server.openai_url)
-        with screen(place, env, ("--model", f"{sdk}/bench-1")) as terminal:
+        with screen(path, env, ("--model", f"{sdk}/bench-1")) as terminal:
             terminal.until_typed(b"y")
             terminal.settle(1.5)
             return [_turn(terminal, server, number) for number in range(turns + 1)][1:]

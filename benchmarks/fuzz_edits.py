@@ -27,20 +27,20 @@ def mutated(rng: random.Random, text: str, others: list[str]) -> str:
 
 
 def _mutate(rng: random.Random, letters: list[str], others: list[str]) -> None:
-    at = rng.randrange(len(letters) + 1)
+    index = rng.randrange(len(letters) + 1)
     match rng.randrange(5):
         case 0:
-            letters.insert(at, rng.choice(_LETTERS))
+            letters.insert(index, rng.choice(_LETTERS))
         case 1:
-            del letters[at : at + 1]
+            del letters[index : index + 1]
         case 2:
-            del letters[at : at + rng.randint(1, 30)]
+            del letters[index : index + rng.randint(1, 30)]
         case 3:
-            letters[at:at] = letters[at : at + rng.randint(1, 60)] * rng.randint(1, 3)
+            letters[index:index] = letters[index : index + rng.randint(1, 60)] * rng.randint(1, 3)
         case _:
             other = rng.choice(others)
             start = rng.randrange(len(other) + 1)
-            letters[at:at] = other[start : start + rng.randint(1, 80)]
+            letters[index:index] = other[start : start + rng.randint(1, 80)]
 
 
 def fuzz(seed: int, seconds: float) -> int:
@@ -71,5 +71,5 @@ def fuzz(seed: int, seconds: float) -> int:
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    sys.exit(min(fuzz(int(given[0]) if given else 1, float(given[1]) if len(given) > 1 else 600), 1))
+    args = sys.argv[1:]
+    sys.exit(min(fuzz(int(args[0]) if args else 1, float(args[1]) if len(args) > 1 else 600), 1))

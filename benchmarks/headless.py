@@ -22,12 +22,12 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """Wall time of whole processes, medians; and the engine's own part of a step."""
     rounds = 3 if quick else 9
     with home() as folder, model_server() as url:
-        place = project(folder / "small", 50)
+        root = project(folder / "small", 50)
         env = environment(folder, url)
         for sdk in SDKS:
-            ours = [*PROGRAM, str(place), "-p", "hi", "--model", f"{sdk}/bench-1"]
+            ours = [*PROGRAM, str(root), "-p", "hi", "--model", f"{sdk}/bench-1"]
             plain = [sys.executable, str(PLAIN_SDK), sdk]
-            times = [(_wall(ours, place, env), _wall(plain, place, env)) for _ in range(rounds + 1)][1:]
+            times = [(_wall(ours, root, env), _wall(plain, root, env)) for _ in range(rounds + 1)][1:]
             yield Result(
                 what=f"-p, one short answer, {sdk}: wall",
                 value=statistics.median(first for first, _ in times),
@@ -37,26 +37,26 @@ def measure(*, quick: bool) -> Iterator[Result]:
                 yardstick_name="a script with the plain SDK",
             )
         for sdk in SDKS:
-            runs = [_overhead(place, folder, sdk) for _ in range(rounds)]
-            what = f"-p, {STEPS} tool steps, {sdk}: engine per step"
-            yield Result(what=what, value=statistics.median(runs) * 1000, unit="ms", limit=4)
+            runs = [_overhead(root, folder, sdk) for _ in range(rounds)]
+            label = f"-p, {STEPS} tool steps, {sdk}: engine per step"
+            yield Result(what=label, value=statistics.median(runs) * 1000, unit="ms", limit=4)
 
 
-def _wall(argv: list[str], place: Path, env: Mapping[str, str]) -> float:
+def _wall(argv: list[str], path: Path, env: Mapping[str, str]) -> float:
     begin = time.perf_counter()
-    done = subprocess.run(argv, cwd=place, env=env, capture_output=True, stdin=subprocess.DEVNULL, check=False)
+    run = subprocess.run(argv, cwd=path, env=env, capture_output=True, stdin=subprocess.DEVNULL, check=False)
     took = time.perf_counter() - begin
-    if done.returncode or b"Hello." not in done.stdout:
-        raise RuntimeError(f"{argv[-1]}: no answer: {done.stdout + done.stderr!r}")
+    if run.returncode or b"Hello." not in run.stdout:
+        raise RuntimeError(f"{argv[-1]}: no answer: {run.stdout + run.stderr!r}")
     return took
 
 
-def _overhead(place: Path, folder: Path, sdk: str) -> float:
+def _overhead(path: Path, folder: Path, sdk: str) -> float:
     """Mean seconds from the end of an answer to the next request, SDK and tool included; the first step warms up."""
     steps = [call("read_file", target_file=f"package000/module{number:02}.py") for number in range(STEPS + 1)]
-    with clocked_server([step_from(each) for each in (*steps, answer("Hello."))]) as server:
+    with clocked_server([step_from(text) for text in (*steps, answer("Hello."))]) as server:
         env = environment(folder, server.openai_url)
-        _wall([*PROGRAM, str(place), "-p", "go", "--model", f"{sdk}/bench-1"], place, env)
+        _wall([*PROGRAM, str(path), "-p", "go", "--model", f"{sdk}/bench-1"], path, env)
     gaps = [came - sent for came, sent in zip(server.came[2:], server.sent[1:], strict=False)]
     assert len(gaps) == STEPS, f"{len(gaps)} steps were made"
     return statistics.mean(gaps)

@@ -56,15 +56,15 @@ def measure(*, quick: bool) -> Iterator[Result]:
 def _copy_sources(root: Path, count: int) -> list[Path]:
     """Copy Python files of a usual length; return where they are."""
     places = [Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib")]
-    found = chain.from_iterable(sorted(place.rglob("*.py")) for place in places)
-    usual = (path for path in found if path.is_file() and path.stat().st_size < _LONGEST)
-    made = []
+    paths = chain.from_iterable(sorted(directory.rglob("*.py")) for directory in places)
+    usual = (path for path in paths if path.is_file() and path.stat().st_size < _LONGEST)
+    copies = []
     for number, path in enumerate(islice(usual, count)):
         target = root / f"package{number // 40:03}" / f"{number:04}_{path.name}"
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
-        made.append(target)
-    return made
+        copies.append(target)
+    return copies
 
 
 def _measure_restart(root: Path, database: Path) -> Result:

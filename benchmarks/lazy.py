@@ -42,8 +42,8 @@ class Maker:
     def head(self, name: str) -> str:
         return f"class {name}:" if self.python else f"class {name} {{"
 
-    def method(self, name: str, given: str = "") -> Part:
-        argument = given or self.chance.choice(_NOUNS)
+    def method(self, name: str, argument: str = "") -> Part:
+        argument = argument or self.chance.choice(_NOUNS)
         head = f"    def {name}(self, {argument}):" if self.python else f"    {name}({argument}) {{"
         body = [row for _ in range(self.chance.randint(1, 5)) for row in self._statement()]
         return [head, *body, *self._closed(4)]
@@ -86,46 +86,46 @@ def _apart(parts: Sequence[Part]) -> Part:
     return [row for number, part in enumerate(parts) for row in ([""] if number else []) + part]
 
 
-def _whole(maker: Maker, methods: list[tuple[str, Part]], at: int) -> Made:
-    name, old = methods[at]
-    return _replaced(maker, methods, at, [old[0], *maker.method(name)[1:]])
+def _whole(maker: Maker, methods: list[tuple[str, Part]], index: int) -> Made:
+    name, old = methods[index]
+    return _replaced(maker, methods, index, [old[0], *maker.method(name)[1:]])
 
 
-def _signed(maker: Maker, methods: list[tuple[str, Part]], at: int) -> Made:
-    return _replaced(maker, methods, at, maker.method(methods[at][0], "first, second"))
+def _signed(maker: Maker, methods: list[tuple[str, Part]], index: int) -> Made:
+    return _replaced(maker, methods, index, maker.method(methods[index][0], "first, second"))
 
 
-def _replaced(maker: Maker, methods: list[tuple[str, Part]], at: int, new: Part) -> Made:
-    after = [*methods[:at], (methods[at][0], new), *methods[at + 1 :]]
-    return Made(after, maker.marked([new], above=at > 0, below=at < len(methods) - 1))
+def _replaced(maker: Maker, methods: list[tuple[str, Part]], index: int, new: Part) -> Made:
+    after = [*methods[:index], (methods[index][0], new), *methods[index + 1 :]]
+    return Made(after, maker.marked([new], above=index > 0, below=index < len(methods) - 1))
 
 
-def _between(maker: Maker, methods: list[tuple[str, Part]], at: int) -> Made:
+def _between(maker: Maker, methods: list[tuple[str, Part]], index: int) -> Made:
     new = maker.method("fresh")
-    draft = maker.marked([new, maker.stub(methods[at][1])], above=at > 0, below=at < len(methods) - 1)
-    return Made([*methods[:at], ("fresh", new), *methods[at:]], draft)
+    draft = maker.marked([new, maker.stub(methods[index][1])], above=index > 0, below=index < len(methods) - 1)
+    return Made([*methods[:index], ("fresh", new), *methods[index:]], draft)
 
 
-def _last(maker: Maker, methods: list[tuple[str, Part]], at: int) -> Made:
+def _last(maker: Maker, methods: list[tuple[str, Part]], index: int) -> Made:
     new = maker.method("fresh")
     return Made([*methods, ("fresh", new)], maker.marked([new], above=True, below=False))
 
 
-def _gone(maker: Maker, methods: list[tuple[str, Part]], at: int) -> Made:
-    if not 0 < at < len(methods) - 1:
-        return _last(maker, methods, at)
-    around = [maker.stub(methods[at - 1][1]), maker.stub(methods[at + 1][1])]
-    draft = maker.marked(around, above=at > 1, below=at < len(methods) - 2)
-    return Made([*methods[:at], *methods[at + 1 :]], draft)
+def _gone(maker: Maker, methods: list[tuple[str, Part]], index: int) -> Made:
+    if not 0 < index < len(methods) - 1:
+        return _last(maker, methods, index)
+    around = [maker.stub(methods[index - 1][1]), maker.stub(methods[index + 1][1])]
+    draft = maker.marked(around, above=index > 1, below=index < len(methods) - 2)
+    return Made([*methods[:index], *methods[index + 1 :]], draft)
 
 
-def _head(maker: Maker, methods: list[tuple[str, Part]], at: int) -> Made:
-    name, old = methods[at]
+def _head(maker: Maker, methods: list[tuple[str, Part]], index: int) -> Made:
+    name, old = methods[index]
     fresh = "        begin()" if maker.python else "        begin();"
     new = [old[0], fresh, *old[1:]]
     draft = [old[0], fresh, f"        {maker.marker}", *([] if maker.python else ["    }"])]
-    after = [*methods[:at], (name, new), *methods[at + 1 :]]
-    return Made(after, maker.marked([draft], above=at > 0, below=at < len(methods) - 1))
+    after = [*methods[:index], (name, new), *methods[index + 1 :]]
+    return Made(after, maker.marked([draft], above=index > 0, below=index < len(methods) - 1))
 
 
 EDITS: Final[tuple[Callable[[Maker, list[tuple[str, Part]], int], Made], ...]] = (
@@ -138,27 +138,29 @@ def one(seed: int) -> tuple[str, str]:
     chance = random.Random(seed)
     maker = Maker(chance)
     classes = maker.classes()
-    which = chance.randrange(len(classes))
-    name, methods = classes[which]
+    index = chance.randrange(len(classes))
+    name, methods = classes[index]
     edit = chance.choice(EDITS)
-    made = edit(maker, methods, chance.randrange(len(methods)))
-    wanted = maker.render([*classes[:which], (name, made.methods), *classes[which + 1 :]])
+    edit_case = edit(maker, methods, chance.randrange(len(methods)))
+    expected = maker.render([*classes[:index], (name, edit_case.methods), *classes[index + 1 :]])
     apart = ["", ""] if maker.python else [""]
-    draft = [maker.marker, *apart] if which else []
-    draft += [maker.head(name), *made.draft, *maker.close]
-    draft += [*apart, maker.marker] if which < len(classes) - 1 else []
+    draft = [maker.marker, *apart] if index else []
+    draft += [maker.head(name), *edit_case.draft, *maker.close]
+    draft += [*apart, maker.marker] if index < len(classes) - 1 else []
     try:
-        done = apply_lazy(maker.render(classes), "\n".join(draft), "x.py" if maker.python else "x.js")
+        result = apply_lazy(maker.render(classes), "\n".join(draft), "x.py" if maker.python else "x.js")
     except EditError:
         return "refused", edit.__name__
-    return ("right" if done == wanted else "wrong"), edit.__name__
+    return ("right" if result == expected else "wrong"), edit.__name__
 
 
 def main(count: int, seed: int) -> int:
     """Prints the counts; returns how many were wrong."""
-    found = Counter(one(seed * 1_000_003 + number)[0] for number in range(count))
-    print(f"{count} lazy edits, seed {seed}: " + ", ".join(f"{found[each]} {each}" for each in sorted(found)))
-    return found["wrong"]
+    counter = Counter(one(seed * 1_000_003 + number)[0] for number in range(count))
+    print(
+        f"{count} lazy edits, seed {seed}: " + ", ".join(f"{counter[outcome]} {outcome}" for outcome in sorted(counter))
+    )
+    return counter["wrong"]
 
 
 if __name__ == "__main__":

@@ -24,18 +24,20 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """In one process, on a screen without a terminal: what the widgets themselves take."""
     lines, files = (2_000, 5_000) if quick else (10_000, 50_000)
     for layout, split in (("one column", False), ("two columns", True)):
-        found = asyncio.run(diff_speed(lines, 60 if quick else 200, split=split))
-        what = f"diff of {lines:,} lines, {layout}"
-        yield Result(what=f"{what}: open", value=found["open"], unit="s", limit=0.3)
-        yield Result(what=f"{what}: scroll a row, 95th percentile", value=found["step_p95"] * 1000, unit="ms", limit=16)
-        yield Result(what=f"{what}: scroll a page, 95th percentile", value=found["jump_p95"] * 1000, unit="ms")
-    found = asyncio.run(tree_speed(files))
-    yield Result(what=f"tree of {files:,} files in 500 directories: open", value=found["open"], unit="s")
-    yield Result(what=f"directory of {files:,} files: unfold", value=found["flat"], unit="s", limit=1.0)
-    few, many = (asyncio.run(plan_speed(count)) for count in (50, 5_000))
-    for what, key in (("list", "status"), ("graph", "graph_status")):
+        figures = asyncio.run(diff_speed(lines, 60 if quick else 200, split=split))
+        label = f"diff of {lines:,} lines, {layout}"
+        yield Result(what=f"{label}: open", value=figures["open"], unit="s", limit=0.3)
         yield Result(
-            what=f"a new status in the {what} of a plan of 5,000 todos",
+            what=f"{label}: scroll a row, 95th percentile", value=figures["step_p95"] * 1000, unit="ms", limit=16
+        )
+        yield Result(what=f"{label}: scroll a page, 95th percentile", value=figures["jump_p95"] * 1000, unit="ms")
+    figures = asyncio.run(tree_speed(files))
+    yield Result(what=f"tree of {files:,} files in 500 directories: open", value=figures["open"], unit="s")
+    yield Result(what=f"directory of {files:,} files: unfold", value=figures["flat"], unit="s", limit=1.0)
+    few, many = (asyncio.run(plan_speed(count)) for count in (50, 5_000))
+    for label, key in (("list", "status"), ("graph", "graph_status")):
+        yield Result(
+            what=f"a new status in the {label} of a plan of 5,000 todos",
             value=many[key] * 1000,
             unit="ms",
             limit=100,

@@ -75,13 +75,13 @@ class Draft:
     def _hunk(self, spans: Sequence[Span]) -> Hunk:
         first, last = max(0, spans[0].first - self.context), min(len(self.old), spans[-1].last + self.context)
         rows: list[str] = []
-        at = first
+        position = first
         for span in spans:
-            rows += [f" {line}" for line in self.old[at : span.first]]
+            rows += [f" {line}" for line in self.old[position : span.first]]
             rows += [f"-{line}" for line in self.old[span.first : span.last]]
             rows += [f"+{line}" for line in self.new[span.start : span.stop]]
-            at = span.last
-        rows += [f" {line}" for line in self.old[at:last]]
+            position = span.last
+        rows += [f" {line}" for line in self.old[position:last]]
         return Hunk(rows, first + 1, spans[0].start - (spans[0].first - first) + 1)
 
     def v4a(self) -> str:
@@ -148,8 +148,8 @@ def _misspell(draft: Draft) -> None:
     number, index = draft.chance.choice(places)
     row = draft.hunks[number].rows[index]
     word = draft.chance.choice(list(_WORD.finditer(row)))
-    at = draft.chance.randrange(word.start() + 1, word.end() - 1)
-    draft.hunks[number].rows[index] = row[:at] + row[at + 1 :]
+    position = draft.chance.randrange(word.start() + 1, word.end() - 1)
+    draft.hunks[number].rows[index] = row[:position] + row[position + 1 :]
 
 
 def _repeat(draft: Draft) -> None:
@@ -164,7 +164,7 @@ def _make_stale(draft: Draft) -> None:
     index = draft.chance.choice(going)
     line = draft.old[index]
     kind = draft.chance.randrange(3)
-    numbered = re.sub(r"\d+", lambda found: str(int(found[0]) + 1), line)
+    numbered = re.sub(r"\d+", lambda match: str(int(match[0]) + 1), line)
     changed = (numbered if numbered != line else f"{line}2", f"{line} + more", line.replace(line.strip(), "gone()"))[
         kind
     ]
@@ -176,10 +176,10 @@ def _make_stale(draft: Draft) -> None:
 def _has_twin(draft: Draft) -> bool:
     """Whether the file has the old lines of every hunk, so that nothing tells that one of them is gone."""
     text = "\n".join(line.strip() for line in draft.old)
-    wanted = (
+    hunks = (
         "\n".join(row[row[:1] in (" ", "-") :].strip() for row in hunk.rows if row[:1] != "+") for hunk in draft.hunks
     )
-    return draft.stale and all(each in text for each in wanted)
+    return draft.stale and all(hunk in text for hunk in hunks)
 
 
 ACCIDENTS: Final[dict[str, Callable[[Draft], None]]] = {
@@ -194,10 +194,12 @@ PROSE: Final = ("Here is the change:\n\n- it does this\n- and that\n\n", "I upda
 
 def make(changes: Sequence[Change], chance: random.Random) -> Made | None:
     """A patch of one or two changes; None where there is nothing to say."""
-    drafts = [Draft(each, chance) for each in changes]
-    if len({draft.path for draft in drafts}) < len(drafts) or any("\r" in each.before + each.after for each in changes):
+    drafts = [Draft(change, chance) for change in changes]
+    if len({draft.path for draft in drafts}) < len(drafts) or any(
+        "\r" in change.before + change.after for change in changes
+    ):
         return None
-    if any(each.before.endswith("\n") != each.after.endswith("\n") or not each.before for each in changes):
+    if any(change.before.endswith("\n") != change.after.endswith("\n") or not change.before for change in changes):
         return None
     accidents: list[str] = []
     zero = chance.random() < 0.1
@@ -212,22 +214,22 @@ def make(changes: Sequence[Change], chance: random.Random) -> Made | None:
             ACCIDENTS[name](draft)
         if stale:
             _make_stale(draft)
-    accidents += [each for each in (name, "zero" * zero) if each]
+    accidents += [name_part for name_part in (name, "zero" * zero) if name_part]
     texts = [_write(draft, form, chance, accidents) for draft in drafts]
     patch = _frame(texts, form, chance, accidents)
     crlf = chance.random() < 0.1
-    ends = ["\n" * each.before.endswith("\n") for each in changes]
+    ends = ["\n" * change.before.endswith("\n") for change in changes]
     files = {draft.path: "\n".join(draft.old) + end for draft, end in zip(drafts, ends, strict=True)}
     expected = {draft.path: "\n".join(draft.new) + end for draft, end in zip(drafts, ends, strict=True)}
     if crlf:
         files, expected = (
-            {path: text.replace("\n", "\r\n") for path, text in each.items()} for each in (files, expected)
+            {path: text.replace("\n", "\r\n") for path, text in version.items()} for version in (files, expected)
         )
-    gone = any(draft.stale for draft in drafts)
-    if gone and not zero and any(map(_has_twin, drafts)):
+    is_stale = any(draft.stale for draft in drafts)
+    if is_stale and not zero and any(map(_has_twin, drafts)):
         return None
-    accidents += ["stale"] * gone + ["crlf"] * crlf
-    return Made(form, tuple(accidents), files, patch, None if gone else expected)
+    accidents += ["stale"] * is_stale + ["crlf"] * crlf
+    return Made(form, tuple(accidents), files, patch, None if is_stale else expected)
 
 
 def _write(draft: Draft, form: str, chance: random.Random, accidents: list[str]) -> str:
@@ -242,46 +244,46 @@ def _write(draft: Draft, form: str, chance: random.Random, accidents: list[str])
 def _frame(texts: Sequence[str], form: str, chance: random.Random, accidents: list[str]) -> str:
     kind = chance.choice(("plain", "plain", "prose", "fence", "heredoc", "no-end", "mixed"))
     accidents.append(kind)
-    whole = [f"*** Begin Patch\n{text}*** End Patch\n" if form == "v4a" else text for text in texts]
+    bodies = [f"*** Begin Patch\n{text}*** End Patch\n" if form == "v4a" else text for text in texts]
     match kind:
         case "prose":
-            return chance.choice(PROSE) + "\nThen the other one.\n\n".join(whole) + "\nThat is all.\n"
+            return chance.choice(PROSE) + "\nThen the other one.\n\n".join(bodies) + "\nThat is all.\n"
         case "fence":
-            return "Look:\n\n" + "\nand\n\n".join(f"```diff\n{text}```\n" for text in whole)
+            return "Look:\n\n" + "\nand\n\n".join(f"```diff\n{text}```\n" for text in bodies)
         case "heredoc":
-            return "\n".join(f"apply_patch <<'EOF'\n{text}EOF" for text in whole)
+            return "\n".join(f"apply_patch <<'EOF'\n{text}EOF" for text in bodies)
         case "no-end" if form == "v4a":
             return f"*** Begin Patch\n{''.join(texts)}" + chance.choice(("", "\n"))
         case "mixed" if form == "v4a":
             return f"*** Begin Patch\n{''.join(texts)}*** End Patch"
         case _:
-            return "".join(whole)
+            return "".join(bodies)
 
 
-def judged(made: Made) -> tuple[str, str]:
+def judged(case: Made) -> tuple[str, str]:
     """The outcome of a patch, and why it was refused."""
-    files = dict(made.files)
+    files = dict(case.files)
     try:
-        for each in parse_patch(made.patch):
-            files[each.path] = apply_file_patch(files.get(each.path), each).text or ""
+        for file_patch in parse_patch(case.patch):
+            files[file_patch.path] = apply_file_patch(files.get(file_patch.path), file_patch).text or ""
     except EditError as problem:
         return REFUSED, re.sub(r"'.*|\d+", "", problem.message.split("\n")[0])[:80]
-    if files == made.files:
+    if files == case.files:
         return REFUSED, "nothing would change"
-    return (RIGHT if files == made.expected else WRONG), ""
+    return (RIGHT if files == case.expected else WRONG), ""
 
 
 def patches(changes: Sequence[Change], count: int, seed: int) -> Iterator[Made]:
     """`count` patches of changes that are taken in turn."""
-    found = 0
+    case_count = 0
     for number in range(3 * count):
         chance = random.Random(f"{seed}/{number}/patch")
-        taken = [changes[(number + step) % len(changes)] for step in range(chance.choice((1, 1, 2)))]
-        made = make(taken, chance)
-        if made is not None:
-            found += 1
-            yield made
-        if found == count:
+        indexes = [changes[(number + step) % len(changes)] for step in range(chance.choice((1, 1, 2)))]
+        case = make(indexes, chance)
+        if case is not None:
+            case_count += 1
+            yield case
+        if case_count == count:
             return
 
 
@@ -292,20 +294,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", action="store_true", help="print the wrong patches")
     options = parser.parse_args(arguments)
-    repositories = [each for path in options.paths for each in _repositories(path)]
+    repositories = [repository for path in options.paths for repository in _repositories(path)]
     changes = gathered(repositories, options.seed, most=max(20, options.count // max(1, len(repositories))))
     outcomes: dict[str, Counter[str]] = defaultdict(Counter)
     causes: Counter[tuple[str, str]] = Counter()
-    for made in patches(changes, options.count, options.seed):
-        outcome, cause = judged(made)
-        for name in ("all", made.form, *(f"~{each}" for each in dict.fromkeys(made.accidents))):
+    for case in patches(changes, options.count, options.seed):
+        outcome, cause = judged(case)
+        for name in ("all", case.form, *(f"~{accident}" for accident in dict.fromkeys(case.accidents))):
             outcomes[name][outcome] += 1
-        if outcome == REFUSED and made.expected is not None:
-            causes[made.accidents[0] if made.accidents else "", cause] += 1
+        if outcome == REFUSED and case.expected is not None:
+            causes[case.accidents[0] if case.accidents else "", cause] += 1
         if outcome == WRONG and options.show:
-            print(f"WRONG {made.accidents} {list(made.files)}\n{made.patch}\n")
+            print(f"WRONG {case.accidents} {list(case.files)}\n{case.patch}\n")
     for name, counts in sorted(outcomes.items()):
-        parts = (f"{each} {counts[each]:6}" for each in (RIGHT, REFUSED, WRONG))
+        parts = (f"{outcome_name} {counts[outcome_name]:6}" for outcome_name in (RIGHT, REFUSED, WRONG))
         print(f"  {name:12} {counts.total():6}", *parts)
     for (accident, cause), number in causes.most_common(15):
         print(f"  refused {number:5}: {accident}: {cause}")

@@ -77,9 +77,9 @@ def measure(*, quick: bool) -> Iterator[Result]:
         script = folder / "script.yaml"
         script.write_text(SCRIPT)
         marks = asyncio.run(_walk(project, f"scripted/{script}"))
-    for name, seen in marks.items():
-        yield Result(what=f"{name}: functions", value=len(seen), unit="")
-        yield Result(what=f"{name}: files", value=len({path for path, _ in seen}), unit="")
+    for name, mark in marks.items():
+        yield Result(what=f"{name}: functions", value=len(mark), unit="")
+        yield Result(what=f"{name}: files", value=len({path for path, _ in mark}), unit="")
 
 
 async def _walk(project: Path, model: str) -> dict[str, set[tuple[str, str]]]:

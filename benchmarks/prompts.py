@@ -35,5 +35,5 @@ def _whole(prefix: Prefix) -> int:
     return tokens(prefix.system) + list_tokens(prefix.tools)
 
 
-def _tokens(what: str, value: int, limit: int | None = None) -> Result:
-    return Result(what=what, value=value, unit="tokens", limit=limit)
+def _tokens(label: str, value: int, limit: int | None = None) -> Result:
+    return Result(what=label, value=value, unit="tokens", limit=limit)

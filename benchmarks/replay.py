@@ -26,27 +26,27 @@ def measure(*, quick: bool) -> Iterator[Result]:
         _write(path, count)
         yield Result(what=f"log of {count:,} events: write", value=time.perf_counter() - begin, unit="s")
         begin = time.perf_counter()
-        found = scan(path)
+        scan_result = scan(path)
         read = time.perf_counter()
-        fold_events(found.envelopes)
+        fold_events(scan_result.envelopes)
         folded = time.perf_counter()
         state = ViewState(session_id="bench")
-        for envelope in found.envelopes:
+        for envelope in scan_result.envelopes:
             show_event(state, envelope)
-        shown = time.perf_counter()
-    assert len(found.envelopes) == count
-    assert found.whole
+        shown_time = time.perf_counter()
+    assert len(scan_result.envelopes) == count
+    assert scan_result.whole
     yield Result(what=f"log of {count:,} events: read and check", value=read - begin, unit="s")
     yield Result(what=f"log of {count:,} events: fold in the engine", value=folded - read, unit="s")
-    yield Result(what=f"log of {count:,} events: fold on the screen", value=shown - folded, unit="s")
+    yield Result(what=f"log of {count:,} events: fold on the screen", value=shown_time - folded, unit="s")
 
 
 def _write(path: Path, count: int) -> None:
     log = SessionLog(path)
-    made = _events()
+    events = _events()
     for seq in range(1, count + 1):
         turn = f"turn_{seq // 8}"
-        log.append(_envelope(seq, next(made), turn))
+        log.append(_envelope(seq, next(events), turn))
     log.close()
 
 
@@ -56,15 +56,15 @@ def _envelope(seq: int, event: events.AnyEvent, turn: str) -> events.Envelope:
 
 def _events() -> Iterator[events.AnyEvent]:
     """Turns of eight events, for ever."""
-    said, usage, number = text(100), Usage(prompt_tokens=100, completion_tokens=100), 0
+    answer, usage, number = text(100), Usage(prompt_tokens=100, completion_tokens=100), 0
     while True:
         number += 1
-        document = documents.TextDocument(id=f"doc_{number}", sequence=1, content=said)
+        document = documents.TextDocument(id=f"doc_{number}", sequence=1, content=answer)
         yield events.TurnStarted(prompt="go on", mode="agent", model="openai/bench-1")
         yield events.MessageAppended(message=UserMessage(content="go on"))
         yield events.StepStarted(step=1)
         yield events.DocumentStarted(id=document.id, sequence=1, kind="text")
         yield events.DocumentFinished(document=document)
-        yield events.MessageAppended(message=AssistantMessage(content=said))
+        yield events.MessageAppended(message=AssistantMessage(content=answer))
         yield events.StepFinished(step=1, usage=usage)
         yield events.TurnFinished(reason="done", usage=usage)

@@ -26,10 +26,10 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """Medians over the steps of one more turn."""
     rounds = 5 if quick else 40
     for wire in MODELS:
-        size, kept, anew = _bodies(wire, rounds)
+        size, reused, anew = _bodies(wire, rounds)
         yield Result(
             what=f"the body of a request after {TURNS} turns ({size / 1e6:.1f} MB), {wire}",
-            value=statistics.median(kept) * 1000,
+            value=statistics.median(reused) * 1000,
             unit="ms",
             limit=5,
             yardstick=statistics.median(anew) * 1000,
@@ -41,14 +41,14 @@ def _bodies(wire: WireName, rounds: int) -> tuple[int, list[float], list[float]]
     """The size of a body in bytes, and the seconds that it took."""
     history, encoder = _history(wire, TURNS), RequestEncoder()
     size = len(_body(wire, history, encoder))
-    kept, anew = list[float](), list[float]()
+    reused, anew = list[float](), list[float]()
     for number in range(rounds):
         history += _step(wire, f"more{number}", _binding(wire, history, encoder))
-        for other, times in ((encoder, kept), (RequestEncoder(), anew)):
+        for other, times in ((encoder, reused), (RequestEncoder(), anew)):
             begin = time.perf_counter()
             _body(wire, history, other)
             times.append(time.perf_counter() - begin)
-    return size, kept, anew
+    return size, reused, anew
 
 
 def _history(wire: WireName, turns: int) -> list[Message]:
@@ -66,8 +66,8 @@ def _history(wire: WireName, turns: int) -> list[Message]:
 def _step(wire: WireName, name: str, binding: str) -> list[Message]:
     """An answer with two calls as its API gives it, and their results."""
     calls = tuple(
-        ToolCall(id=f"ours_{name}_{each}", name="grep", arguments='{"pattern": "fox"}', wire_id=f"call_{name}_{each}")
-        for each in range(2)
+        ToolCall(id=f"ours_{name}_{index}", name="grep", arguments='{"pattern": "fox"}', wire_id=f"call_{name}_{index}")
+        for index in range(2)
     )
     answer = WireAnswer(wire=wire, items=_items(wire, calls), binding="" if wire == "chat" else binding)
     message = AssistantMessage(content=LINE, tool_calls=calls, model=f"bench/{MODELS[wire]}", wire=answer)

@@ -34,8 +34,8 @@ def measure(*, quick: bool) -> Iterator[Result]:
 
 
 def _turn(number: int) -> tuple[dict[str, object], dict[str, object]]:
-    said = f"{text(200)} number {number:04}"
-    return call("read_file", target_file=f"package000/module{number % 50:02}.py"), answer(said)
+    reply = f"{text(200)} number {number:04}"
+    return call("read_file", target_file=f"package000/module{number % 50:02}.py"), answer(reply)
 
 
 def _turns(terminal: Terminal, stops: tuple[int, int]) -> Iterator[Result]:

@@ -71,10 +71,10 @@ def _wait_for(port: int) -> None:
 
 def project(folder: Path, files: int) -> Path:
     """A git-free project of so many small files, a hundred in each directory."""
-    for place in range(files):
-        path = folder / f"package{place // 100:03}" / f"module{place % 100:02}.py"
+    for index in range(files):
+        path = folder / f"package{index // 100:03}" / f"module{index % 100:02}.py"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"VALUE = {place}\n", "utf-8")
+        path.write_text(f"VALUE = {index}\n", "utf-8")
     return folder
 
 
@@ -87,13 +87,13 @@ def home() -> Iterator[Path]:
 
 def environment(folder: Path, url: str = "") -> dict[str, str]:
     """A clean environment with its state below `folder` and, with `url`, keys for that server."""
-    kept = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
+    variables = {name: os.environ[name] for name in ("PATH", "LANG", "VIRTUAL_ENV") if name in os.environ}
     served = {"OPENAI_BASE_URL": url, "ANTHROPIC_BASE_URL": url.removesuffix("/v1")} if url else {}
     served |= dict.fromkeys(("OPENAI_API_KEY", "ANTHROPIC_API_KEY"), "bench") if url else {}
     state = {"AGENT_TUI_STATE_DIR": str(folder / "state"), "AGENT_TUI_CONFIG_DIR": str(folder / "config")}
     keyring = {"PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring"}
     return {
-        **kept,
+        **variables,
         **served,
         **state,
         **keyring,

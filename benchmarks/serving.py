@@ -37,13 +37,13 @@ class Server:
     @property
     def resident(self) -> float:
         """Megabytes of it and of the processes that it started."""
-        own = psutil.Process(self.process.pid)
-        return sum(each.memory_info().rss for each in (own, *own.children(recursive=True))) / 2**20
+        process = psutil.Process(self.process.pid)
+        return sum(member.memory_info().rss for member in (process, *process.children(recursive=True))) / 2**20
 
 
 @contextmanager
-def serve(place: Path, env: dict[str, str]) -> Iterator[Server]:
-    argv = [*PROGRAM, "serve", str(place)]
+def serve(path: Path, env: dict[str, str]) -> Iterator[Server]:
+    argv = [*PROGRAM, "serve", str(path)]
     process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     try:
@@ -58,14 +58,14 @@ def measure(*, quick: bool) -> Iterator[Result]:
     """Medians and 95th percentiles; the yardstick asks the model's server without us, as often at once."""
     count, idle = (20, 100) if quick else (100, 1_000)
     yield _measure_first(5 if quick else 15)
-    said = answer("word " * WORDS, piece=5, rate=RATE)
-    with home() as folder, model_server(said) as url:
-        place = project(folder / "small", 50)
-        with serve(place, environment(folder, url)) as server:
+    reply = answer("word " * WORDS, piece=5, rate=RATE)
+    with home() as folder, model_server(reply) as url:
+        root = project(folder / "small", 50)
+        with serve(root, environment(folder, url)) as server:
             yield from _measure_streams(server, url, count)
     with home() as folder, model_server(answer("Hello.")) as url:
-        place = project(folder / "small", 50)
-        with serve(place, environment(folder, url)) as server:
+        root = project(folder / "small", 50)
+        with serve(root, environment(folder, url)) as server:
             before = asyncio.run(_talk(server, 5))
             after = asyncio.run(_talk(server, idle))
             yield Result(
@@ -81,8 +81,8 @@ def measure(*, quick: bool) -> Iterator[Result]:
 def _measure_first(rounds: int) -> Result:
     """Return the time from the model's being asked, which it answers at once, to the first piece at the client."""
     with home() as folder, clocked_server([step_from(answer("Hello."))], repeat=True) as model:
-        place = project(folder / "small", 50)
-        with serve(place, environment(folder, model.openai_url)) as server:
+        root = project(folder / "small", 50)
+        with serve(root, environment(folder, model.openai_url)) as server:
             asyncio.run(_stream_all(server, 2))
             ours = [asyncio.run(_stream_all(server, 1))[0].first - model.came[-1] for _ in range(rounds)]
         alone = [asyncio.run(_ask_all(model.openai_url, 1))[0].first - model.came[-1] for _ in range(rounds)]
@@ -99,8 +99,8 @@ def _measure_first(rounds: int) -> Result:
 def _measure_streams(server: Server, model_url: str, count: int) -> Iterator[Result]:
     asyncio.run(_stream_all(server, 3))  # what is loaded at the first prompt
     many, plain = asyncio.run(_stream_all(server, count)), asyncio.run(_ask_all(model_url, count))
-    gaps = sorted(gap for each in many for gap in each.gaps)
-    theirs = sorted(gap for each in plain for gap in each.gaps)
+    gaps = sorted(gap for client in many for gap in client.gaps)
+    theirs = sorted(gap for client in plain for gap in client.gaps)
     added = max(0.0, _percentile(gaps) - _percentile(theirs))
     yield Result(
         what=f"serve: {count} streams at once, added between two pieces, p95",
@@ -143,10 +143,10 @@ async def _time_all(url: str, headers: dict[str, str], body: object, sign: str, 
 
 async def _time_one(client: httpx2.AsyncClient, url: str, body: object, sign: str) -> Timing:
     came = list[float]()
-    async with client.stream("POST", url, json=body) as told:
-        if told.status_code != 200:
-            raise RuntimeError(f"{url}: {(await told.aread())!r}")
-        async for text in told.aiter_text():
+    async with client.stream("POST", url, json=body) as response:
+        if response.status_code != 200:
+            raise RuntimeError(f"{url}: {(await response.aread())!r}")
+        async for text in response.aiter_text():
             if sign in text:
                 came.append(time.perf_counter())
     return Timing(came[0], [after - before for before, after in pairwise(came)])
@@ -161,9 +161,9 @@ async def _talk(server: Server, count: int) -> float:
 
         async def talk() -> None:
             async with gate:
-                told = await client.post(CHAT, json=body)
-                if told.json()["status"] != "completed":
-                    raise RuntimeError(told.text)
+                response = await client.post(CHAT, json=body)
+                if response.json()["status"] != "completed":
+                    raise RuntimeError(response.text)
 
         await asyncio.gather(*(talk() for _ in range(count)))
         await asyncio.sleep(2 * LEAST_IDLE)

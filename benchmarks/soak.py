@@ -47,16 +47,16 @@ def measure(*, quick: bool) -> Iterator[Result]:
     with home() as folder, mock.patch.dict(os.environ, environment(folder)):
         (folder / "tmp").mkdir()
         tempfile.tempdir = str(folder / "tmp")
-        place = project(folder / "project", 500)
-        trust(place)
+        root = project(folder / "project", 500)
+        trust(root)
         try:
-            yield from asyncio.run(_soak(place, many, first))
+            yield from asyncio.run(_soak(root, many, first))
         finally:
             tempfile.tempdir = None
 
 
-async def _soak(place: Path, many: int, first: int) -> list[Result]:
-    engine = Engine(place, options=EngineOptions(watch=False), models=access([]))
+async def _soak(path: Path, many: int, first: int) -> list[Result]:
+    engine = Engine(path, options=EngineOptions(watch=False), models=access([]))
     try:
         opened = await engine.submit(cmd.SessionOpen(mode="agent"))
         if not isinstance(opened, cmd.Ack):
@@ -72,18 +72,18 @@ async def _soak(place: Path, many: int, first: int) -> list[Result]:
     limits = {"MB of the engine's memory": 12.0, "MB of the fork server's memory": 2.0}
     left = [
         Result(
-            what=f"soak: {what} more after {many:,} commands than after {first}",
-            value=after[what] - before[what],
+            what=f"soak: {trace} more after {many:,} commands than after {first}",
+            value=after[trace] - before[trace],
             unit="",
-            limit=limits.get(what, 0),
+            limit=limits.get(trace, 0),
         )
-        for what in before
+        for trace in before
     ]
-    processes, what = len(_children()), f"soak: a command on {terminal.host.box.tier}, its review included"
+    processes, label = len(_children()), f"soak: a command on {terminal.host.box.tier}, its review included"
     return [
         *left,
         Result(what="soak: processes left when the engine is closed", value=processes, unit="", limit=0),
-        Result(what=what, value=took * 1000, unit="ms"),
+        Result(what=label, value=took * 1000, unit="ms"),
     ]
 
 
@@ -108,9 +108,9 @@ def _order(command: str) -> CommandRequest:
 
 
 async def _stopped(terminal: Terminal) -> None:
-    heard = asyncio.Event()
-    running = asyncio.ensure_future(terminal.run(_order("echo here; sleep 300"), lambda _: heard.set()))
-    await heard.wait()
+    event = asyncio.Event()
+    running = asyncio.ensure_future(terminal.run(_order("echo here; sleep 300"), lambda _: event.set()))
+    await event.wait()
     running.cancel()
     await asyncio.wait({running})
     for _ in range(500):
@@ -137,7 +137,7 @@ def _children() -> list[psutil.Process]:
 
 
 def _traces(terminal: Terminal) -> dict[str, float]:
-    servers = [each.memory_info().rss for each in _children()]
+    servers = [child.memory_info().rss for child in _children()]
     layers = terminal.host.shadow.layers.location
     return {
         "processes": len(_children()),
@@ -145,7 +145,7 @@ def _traces(terminal: Terminal) -> dict[str, float]:
         "descriptors": psutil.Process().num_fds(),
         "threads": psutil.Process().num_threads(),
         "temporary files": len(list(Path(tempfile.gettempdir()).iterdir())),
-        "layers": len([each for each in layers.iterdir() if each.is_dir() and "verdict" not in each.name]),
+        "layers": len([path for path in layers.iterdir() if path.is_dir() and "verdict" not in path.name]),
         "MB of the engine's memory": psutil.Process().memory_info().rss / (1 << 20),
         "MB of the fork server's memory": max(servers, default=0) / (1 << 20),
     }

@@ -27,8 +27,8 @@ def measure(*, quick: bool) -> Iterator[Result]:
         small = project(folder / "small", 50)
         large = project(folder / "large", 5_000 if quick else 50_000)
         env = environment(folder, url)
-        for name, place in (("a small project", small), (f"{5 if quick else 50},000 files", large)):
-            bare, ours, loaded = _alternate(place, env, rounds)
+        for name, directory in (("a small project", small), (f"{5 if quick else 50},000 files", large)):
+            bare, ours, loaded = _alternate(directory, env, rounds)
             yield Result(
                 what=f"exec → a typed letter shows, {name}",
                 value=ours,
@@ -56,18 +56,18 @@ def measure(*, quick: bool) -> Iterator[Result]:
         )
 
 
-def _alternate(place: Path, env: dict[str, str], rounds: int) -> tuple[float, float, float]:
+def _alternate(path: Path, env: dict[str, str], rounds: int) -> tuple[float, float, float]:
     bare, ours, loaded = [], [], []
     for _ in range(rounds + 1):  # the first round fills the caches and does not count
-        with Terminal([sys.executable, str(BARE)], cwd=place, env=env) as terminal:
+        with Terminal([sys.executable, str(BARE)], cwd=path, env=env) as terminal:
             bare.append(terminal.until_typed())
-        with screen(place, env) as terminal:
+        with screen(path, env) as terminal:
             ours.append(terminal.until_typed())
             if LOADED not in terminal.text():
                 terminal.wait_for(LOADED)
             loaded.append(time.perf_counter() - terminal.started)
             terminal.settle(0.3)
-    bare_median, ours_median, loaded_median = (statistics.median(each[1:]) for each in (bare, ours, loaded))
+    bare_median, ours_median, loaded_median = (statistics.median(values[1:]) for values in (bare, ours, loaded))
     return bare_median, ours_median, loaded_median
 
 

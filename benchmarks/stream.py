@@ -42,9 +42,9 @@ def measure(*, quick: bool) -> Iterator[Result]:
     yield _result(f"{steady}: CPU, all processes", "s", ours.cpu, 2.5 * scale, stock.cpu)
     yield _result(f"{steady}: written to the terminal", "kB", ours.written / 1e3, 350 * scale, stock.written / 1e3)
     ends = _ends(8 if quick else 25)
-    what = "the last token of a short answer, from the server to the screen"
-    yield Result(what=f"{what}: median", value=statistics.median(ends) * 1000, unit="ms", limit=20)
-    yield Result(what=f"{what}: 95th percentile", value=percentile(ends), unit="ms", limit=40)
+    label = "the last token of a short answer, from the server to the screen"
+    yield Result(what=f"{label}: median", value=statistics.median(ends) * 1000, unit="ms", limit=20)
+    yield Result(what=f"{label}: 95th percentile", value=percentile(ends), unit="ms", limit=40)
 
 
 def _ends(turns: int) -> list[float]:
@@ -64,13 +64,13 @@ def _ends(turns: int) -> list[float]:
 def _end(terminal: Terminal, server: ClockedServer, number: int) -> float:
     terminal.send(f"turn {number}")
     terminal.wait_for(f"END{number:03}".encode())
-    seen = time.perf_counter()
+    seen_time = time.perf_counter()
     terminal.settle(0.5)
-    return seen - server.sent[number]
+    return seen_time - server.sent[number]
 
 
-def _result(what: str, unit: str, value: float, limit: float, stock: float) -> Result:
-    return Result(what=what, value=value, unit=unit, limit=limit, yardstick=stock, yardstick_name="stock Markdown app")
+def _result(label: str, unit: str, value: float, limit: float, stock: float) -> Result:
+    return Result(what=label, value=value, unit=unit, limit=limit, yardstick=stock, yardstick_name="stock Markdown app")
 
 
 def _ours(tokens: int, rate: float) -> Streamed:
@@ -98,6 +98,6 @@ def _streamed(terminal: Terminal) -> Streamed:
     begin = time.perf_counter()
     terminal.write(b"\r")
     terminal.wait_for(END.encode(), limit=60)
-    seen = time.perf_counter() - begin
+    first_time = time.perf_counter() - begin
     terminal.settle()
-    return Streamed(seen=seen, cpu=terminal.cost().cpu - before, written=len(terminal.output) - written)
+    return Streamed(seen=first_time, cpu=terminal.cost().cpu - before, written=len(terminal.output) - written)

@@ -61,5 +61,5 @@ def markdown(results: Sequence[Result]) -> str:
 
 def line(result: Result) -> str:
     """One result for the terminal."""
-    what, *rest = _cells(result)
-    return f"{what:<66} {'  '.join(filter(None, rest))}"
+    label, *rest = _cells(result)
+    return f"{label:<66} {'  '.join(filter(None, rest))}"

@@ -20,6 +20,8 @@ import psutil
 
 ESCAPES = re.compile(rb"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|P[^\x1b]*\x1b\\|[()][0-9A-Z]|.)", re.S)
 
+PATIENCE = 120.0  # seconds; so long may take on a machine with other work what takes one at rest
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
@@ -115,17 +117,17 @@ class Terminal:
         """What was written from byte `since` on, without escape sequences."""
         return ESCAPES.sub(b"", bytes(self.output[since:]))
 
-    def wait_for(self, seen: Callable[[Terminal], bool] | bytes, *, limit: float = 30.0) -> float:
-        """Seconds until `seen` holds (or the bytes appear). Raises TimeoutError with the tail of the output."""
+    def wait_for(self, condition: Callable[[Terminal], bool] | bytes, *, limit: float = PATIENCE) -> float:
+        """Seconds until `condition` holds (or the bytes appear). Raises TimeoutError with the tail of the output."""
         begin, since = time.perf_counter(), len(self.output)
         while time.perf_counter() - begin < limit:
-            if seen in self.text(since) if isinstance(seen, bytes) else seen(self):
+            if condition in self.text(since) if isinstance(condition, bytes) else condition(self):
                 return time.perf_counter() - begin
             self.read(0.05)
         tail = self.text()[-400:].decode(errors="replace")
-        raise TimeoutError(f"not seen within {limit} s: {seen!r}; the end of the output: {tail}")
+        raise TimeoutError(f"not seen within {limit} s: {condition!r}; the end of the output: {tail}")
 
-    def until_typed(self, letter: bytes = b"y", *, limit: float = 30.0) -> float:
+    def until_typed(self, letter: bytes = b"y", *, limit: float = PATIENCE) -> float:
         """Seconds from exec until a capital letter shows that is typed every 20 ms, as by somebody in a hurry."""
         letter = letter.upper()
         while time.perf_counter() - self.started < limit:
@@ -135,12 +137,12 @@ class Terminal:
                 return time.perf_counter() - self.started
         raise TimeoutError(f"{letter!r} was typed for {limit} s and never showed")
 
-    def echo(self, letter: bytes, *, shown: bytes = b"", limit: float = 5.0) -> float:
-        """Seconds from a key press until `shown` (by default the letter) is in the output."""
+    def echo(self, letter: bytes, *, expected: bytes = b"", limit: float = PATIENCE) -> float:
+        """Seconds from a key press until `expected` (by default the letter) is in the output."""
         since, begin = len(self.output), time.perf_counter()
         self.write(letter)
         while time.perf_counter() - begin < limit:
-            if self.read(0.1) and (shown or letter) in self.text(since):
+            if self.read(0.1) and (expected or letter) in self.text(since):
                 return time.perf_counter() - begin
         raise TimeoutError(f"{letter!r} did not show within {limit} s: {self.text(since)[-200:]!r}")
 

@@ -31,11 +31,11 @@ class Corpus:
     """Real text to write logs from."""
 
     def __init__(self) -> None:
-        self.prose = [part for each in sorted(ROOT.glob("docs/*.md")) for part in each.read_text().split("\n\n")]
-        self.code = [text for each in sorted(ROOT.glob("core/**/*.py")) if len(text := each.read_text()) > 100]
-        asked = ["git", "-C", str(ROOT), "log", "-n", "2000", "--stat", "--format=%x00%B"]
-        log = subprocess.run(asked, capture_output=True, text=True, check=True)
-        self.commits = [each.strip() for each in log.stdout.split("\0") if each.strip()]
+        self.prose = [part for path in sorted(ROOT.glob("docs/*.md")) for part in path.read_text().split("\n\n")]
+        self.code = [text for path in sorted(ROOT.glob("core/**/*.py")) if len(text := path.read_text()) > 100]
+        command = ["git", "-C", str(ROOT), "log", "-n", "2000", "--stat", "--format=%x00%B"]
+        log = subprocess.run(command, capture_output=True, text=True, check=True)
+        self.commits = [message.strip() for message in log.stdout.split("\0") if message.strip()]
 
 
 def write_session(store: SessionStore, corpus: Corpus, number: int) -> None:
@@ -46,22 +46,22 @@ def write_session(store: SessionStore, corpus: Corpus, number: int) -> None:
     (directory / "blobs").mkdir(parents=True)
     with (directory / "log.jsonl").open("wb") as file:
         for seq, (turn, event) in enumerate(_tell(store, corpus, chance), 1):
-            at = STARTED + number * 3_600_000 + seq * 1_000
-            file.write(encode_record(Envelope(seq=seq, session=name, at=at, event=event, turn=turn)))
+            timestamp = STARTED + number * 3_600_000 + seq * 1_000
+            file.write(encode_record(Envelope(seq=seq, session=name, at=timestamp, event=event, turn=turn)))
 
 
 def _tell(store: SessionStore, corpus: Corpus, chance: random.Random) -> Iterator[tuple[str, ev.AnyEvent]]:
     yield "", ev.SessionStarted(workspace=str(store.workspace), mode="agent", model="openai/gpt-5")
-    for at in range(8):
-        yield from ((f"turn_{at}", each) for each in _tell_turn(corpus, chance, at))
+    for index in range(8):
+        yield from ((f"turn_{index}", event) for event in _tell_turn(corpus, chance, index))
 
 
-def _tell_turn(corpus: Corpus, chance: random.Random, at: int) -> Iterator[ev.AnyEvent]:
+def _tell_turn(corpus: Corpus, chance: random.Random, index: int) -> Iterator[ev.AnyEvent]:
     prompt = chance.choice(corpus.commits)
     yield ev.TurnStarted(prompt=prompt, mode="agent", model="openai/gpt-5")
     yield ev.MessageAppended(message=UserMessage(content=prompt))
     for step in range(6):
-        document, call = f"doc_{at}_{step}", f"call_{at}_{step}"
+        document, call = f"doc_{index}_{step}", f"call_{index}_{step}"
         code, answer = chance.choice(corpus.code), "\n\n".join(chance.choices(corpus.prose, k=2))
         yield ev.DocumentStarted(id=document, kind="text", sequence=step)
         yield ev.DocumentFinished(document=d.TextDocument(id=document, sequence=step, content=answer))
@@ -84,9 +84,9 @@ def _use_tool(corpus: Corpus, chance: random.Random, document: str, call: str, c
             ran = d.TerminalCommandMetadata(command="git log --stat", exit_code=0, output=output, tool_call_id=call)
             return d.TerminalCommandDocument(id=f"{document}t", sequence=step, metadata=ran)
         case _:
-            at = chance.randrange(max(len(lines) - 20, 1))
-            sides = ("\n".join(lines[at : at + 10]), "\n".join(lines[at + 5 : at + 20]))
-            diff = d.FileEditDiff(old_string=sides[0], new_string=sides[1], start_line=at + 1, end_line=at + 11)
+            index = chance.randrange(max(len(lines) - 20, 1))
+            sides = ("\n".join(lines[index : index + 10]), "\n".join(lines[index + 5 : index + 20]))
+            diff = d.FileEditDiff(old_string=sides[0], new_string=sides[1], start_line=index + 1, end_line=index + 11)
             edit = d.FileEditMetadata(file_path="core/a.py", operation="edit", diff=diff, tool_call_id=call)
             return d.FileEditDocument(id=f"{document}t", sequence=step, metadata=edit)
 
@@ -101,8 +101,8 @@ def write_sessions(store: SessionStore, numbers: Sequence[int]) -> None:
 def measure(*, quick: bool) -> Iterator[Result]:
     """Search as `agent-tui sessions search` does: what is new is looked for first."""
     count = 100 if quick else 1_000
-    with tempfile.TemporaryDirectory() as place:
-        store = SessionStore(ROOT, Path(place))
+    with tempfile.TemporaryDirectory() as temporary_directory:
+        store = SessionStore(ROOT, Path(temporary_directory))
         write_sessions(store, range(count))
         begin = time.perf_counter()
         _search(store, "shadow")

@@ -13,11 +13,11 @@ _CODE = "\n\n```python\ndef area(width: int, height: int) -> int:\n    return wi
 def words(count: int) -> Iterator[str]:
     """So many words (a token each), in paragraphs, with some bold and a code block here and there."""
     for number, word in zip(range(count), itertools.cycle(_SENTENCE.split()), strict=False):
-        shown = f"**{word}**" if number % 23 == 22 else word
+        styled_word = f"**{word}**" if number % 23 == 22 else word
         if number % 400 == 399:
-            yield shown + _CODE
+            yield styled_word + _CODE
         else:
-            yield shown + ("\n\n" if number % 60 == 59 else " ")
+            yield styled_word + ("\n\n" if number % 60 == 59 else " ")
 
 
 def text(count: int) -> str:

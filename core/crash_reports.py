@@ -54,7 +54,7 @@ def _is_private() -> bool:
 
 def describe_crash_report(path: str) -> str:
     """Return the notice about a saved fault; `path` "": it was not saved."""
-    return f"What happened is kept in {path}; please report it." if path else "Please report this."
+    return f"A crash report was saved in {path}; please report it." if path else "Please report this."
 
 
 def _write_report(fault: BaseException, context: str) -> Path:

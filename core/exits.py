@@ -21,6 +21,6 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.FAILED: "failed: the provider or the engine could not finish; the message says why",
     ExitCode.USAGE: "wrong arguments, or no terminal for the screen; nothing was started",
     ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens)",
-    ExitCode.REFUSED: "a command was refused, nobody was there to approve, or an edit was left",
-    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, a signal, the terminal gone; what was done is kept",
+    ExitCode.REFUSED: "a command was refused, nobody could approve, or an edit was left pending",
+    ExitCode.INTERRUPTED: "interrupted: Ctrl+C, a signal, the terminal closed; finished work is kept",
 }

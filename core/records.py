@@ -86,18 +86,18 @@ class RecordDecoder(Generic[T]):
 
 
 @overload
-def build_json_decoder(kind: type[T]) -> RecordDecoder[T]: ...
+def build_json_decoder(kind: type[T], *, strict: bool = True) -> RecordDecoder[T]: ...
 
 
 @overload
-def build_json_decoder(kind: Any) -> RecordDecoder[Any]: ...
+def build_json_decoder(kind: Any, *, strict: bool = True) -> RecordDecoder[Any]: ...
 
 
-def build_json_decoder(kind: Any) -> RecordDecoder[Any]:
-    """Build a decoder of JSON for frequent use."""
+def build_json_decoder(kind: Any, *, strict: bool = True) -> RecordDecoder[Any]:
+    """Build a decoder of JSON for frequent use. `strict` False: `"5"` and 1 are taken for 5 and true."""
     _prepare_type(kind)
     depth = MAX_DEPTH if kind is Any else MAX_DEPTH + RECORD_LEVELS
-    return RecordDecoder(msgspec.json.Decoder(kind).decode, max_depth=depth)
+    return RecordDecoder(msgspec.json.Decoder(kind, strict=strict).decode, max_depth=depth)
 
 
 def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:

@@ -21,8 +21,8 @@ VARIABLES = ("PATH", "GIT_EXEC_PATH", *LOADER_VARIABLES)
 LIBRARY_LISTS = ("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES")
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 IGNORED = (
-    "agent-tui: not used by this program, as they lead into the project: {}. "
-    "Commands in the box have those that are full paths.\n"
+    "agent-tui: not used by this program, because they point into the project: {}. Sandboxed commands "
+    "get those that are full paths.\n"
 )
 
 

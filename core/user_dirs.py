@@ -14,7 +14,7 @@ def require_home() -> None:
         Path.home()
     except RuntimeError:
         raise ConfigError(
-            f"there is no home directory: HOME is not set, and user {os.getuid()} is in no list of users.",
+            f"there is no home directory: HOME is not set, and user {os.getuid()} is not in the user database.",
             hint="Set HOME to a directory of yours.",
             code="no_home",
         ) from None

@@ -47,9 +47,7 @@ from core.transports.session_client import SessionView, require_ack
 
 ANSWER_SECONDS: Final = 3600
 SYNC_SECONDS: Final = 1.0
-RESUME_PROMPT: Final = (
-    "The program that ran this was ended in the middle. Look at what is there, and go on with the task."
-)
+RESUME_PROMPT: Final = "The program running this was stopped midway. Check what is there, and continue the task."
 _Answer = TypeVar("_Answer")
 _ENDS: Final[Mapping[str, AgentState]] = {"done": "done", "interrupted": "stopped", "limit": "done"}
 IDLE_SECONDS: Final = 60.0
@@ -146,7 +144,7 @@ class AgentRunner:
         except AgentTuiError as problem:
             outcome = {"state": "failed", "message": problem.format_with_hint()}
         except Exception as problem:  # a fault with one agent must not end the worker
-            outcome = {"state": "failed", "message": f"unexpected fault: {type(problem).__name__}: {problem}"}
+            outcome = {"state": "failed", "message": f"unexpected error: {type(problem).__name__}: {problem}"}
         finally:
             await self._tasks.cancel()
         await self._update_or_retry({**outcome, "ended": now_ms(), "waits_for": "", "heard": self._last_message})
@@ -156,7 +154,7 @@ class AgentRunner:
         async with self._update_lock:
             agent = await self._store.update(self._agent, changes)
             if agent is None:
-                raise AgentFenced("Another worker has taken this agent up.")
+                raise AgentFenced("Another worker has taken over this agent.")
             self._agent = agent
 
     async def _update_or_retry(self, changes: Mapping[str, Any]) -> None:
@@ -261,7 +259,7 @@ class AgentRunner:
                 await self._run_turn(engine, view, self._queued_prompts.pop(0))
             await view.settle()
             if not await self._retry_until_available(lambda: self._upload.sync(self._agent)):
-                raise AgentFenced("Another worker has taken this agent up.")
+                raise AgentFenced("Another worker has taken over this agent.")
             return self._describe_end(state)
         finally:
             await view.close()
@@ -371,7 +369,7 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
         hint = f"agent-tui agents pull {agent.id} brings it into your review."
         raise CommandRejected("it worked in a workspace, not in a clone.", hint=hint, code="nothing_to_push")
     if agent.state not in ENDED or not agent.session:
-        raise CommandRejected(f"the agent is {agent.state}.", hint="Wait for its end.", code="agent_runs")
+        raise CommandRejected(f"the agent is {agent.state}.", hint="Wait until it ends.", code="agent_runs")
     check_repository_url(request.repository_url, branch)
     agent_dir = get_agent_dir(agent.id)
     clone, home = agent_dir / "project", agent_dir / "sessions"
@@ -433,4 +431,4 @@ async def _run_git(clone: Path, *words: str) -> None:
         raise PushFailed(f"git {words[0]} took longer than {PUSH_SECONDS:.0f} s.") from None
     if process.returncode:
         lines = [line.strip() for line in output.decode("utf-8", "replace").splitlines() if line.strip()]
-        raise PushFailed(f"git {words[0]}: {lines[-1] if lines else 'it did not say why'}")
+        raise PushFailed(f"git {words[0]}: {lines[-1] if lines else 'it gave no reason'}")

@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 
-pytest_plugins = ["tests.support.key_rows"]
+pytest_plugins = ["tests.support.slow_tier", "tests.support.key_rows"]
 
 PINNED = {
     "COLORTERM": "truecolor",
@@ -29,6 +29,7 @@ PINNED = {
     "LC_ALL": "C.UTF-8",
     "TEXTUAL_ANIMATIONS": "none",
     "TEXTUAL_SPEEDUPS": "0",
+    "AGENT_TUI_LOCAL_SERVERS": "127.0.0.1:9",  # nobody listens there, whatever model server this machine runs
     "PYTHON_KEYRING_BACKEND": "keyring.backends.fail.Keyring",
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_AUTHOR_NAME": "A Tester",

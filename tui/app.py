@@ -174,7 +174,7 @@ class AgentApp(ThemedApp[int], inherit_bindings=False):
             super()._fatal_error()
             return
         back = format_way_back(self.main.state, self.directory)
-        notice = f"agent-tui: the screen failed ({type(fault).__name__}). The session is kept: {back}"
+        notice = f"agent-tui: the screen failed ({type(fault).__name__}). The session is saved: {back}"
         self._exit_renderables.append(Text(f"{notice} {self.save_fault(fault)}\n"))
         self._close_messages_no_wait()
 

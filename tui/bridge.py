@@ -37,7 +37,7 @@ WITHOUT_SESSION: Final = (
     commands.SettingKeep,
     commands.ThemeKeep,
 )
-BRIEF_NOTICE: Final = "This is a long session: the answers of older turns are not loaded."
+BRIEF_NOTICE: Final = "Long session: older answers are not loaded."
 
 Connect = Callable[[], Awaitable[Client]]
 
@@ -81,10 +81,10 @@ class BridgeListener(Protocol):
         """Show the session that was opened."""
 
     def handle_session_refused(self, message: str, hint: str) -> None:
-        """Leave: the session that was to be resumed can't be."""
+        """Exit, because the requested session can't be resumed."""
 
     async def choose_model(self, models: queries.ModelsAnswer) -> SessionRequest | None:
-        """Ask the user for a model, since none is configured. None = leave."""
+        """Ask the user for a model, since none is configured. None = quit."""
 
 
 class Bridge:
@@ -132,8 +132,8 @@ class Bridge:
         await self._close_client()
         message = problem.detail if isinstance(problem, EngineGone) else str(problem)
         detail = message.strip().splitlines()
-        hint = f"Starting it again{'; the session goes on from its log' if self.state.session_id else ''}."
-        self._listener.report_trouble(f"The engine ended: {detail[-1]}" if detail else "The engine ended.", hint)
+        hint = f"Restarting it{'; the session resumes from its log' if self.state.session_id else ''}."
+        self._listener.report_trouble(f"The engine stopped: {detail[-1]}" if detail else "The engine stopped.", hint)
         await asyncio.sleep(RESTART_PAUSES[min(max(failures, 1), len(RESTART_PAUSES)) - 1])
 
     async def _open_session(self) -> bool:
@@ -195,7 +195,7 @@ class Bridge:
         self._logged_seq = ack.seq
         self._is_whole = self.state.seq > 0 or ack.seq <= LONG_LOG
         if not self._is_whole:
-            hint = "/history loads them all"
+            hint = "/history loads them"
             self.state.transcript.add(TranscriptBlock("brief", "notice", text=BRIEF_NOTICE, hint=hint, level="info"))
         self.caught_up.clear()
         self._check_caught_up()
@@ -217,7 +217,7 @@ class Bridge:
                 await asyncio.sleep(0)
                 slice_start = time.monotonic()
         if not self._is_switched and not self._closes:
-            raise EngineGone("the stream of events ended")
+            raise EngineGone("the event stream ended")
 
     def _check_caught_up(self) -> None:
         if self.state.seq >= self._logged_seq:
@@ -275,8 +275,10 @@ class Bridge:
                 | commands.ContextCompact()
                 | commands.CheckpointRestore()
             ):
-                message = "The engine ended before it answered."
-                return commands.Reject(code="engine_gone", message=message, hint="Look first; it may have been done.")
+                message = "The engine stopped before it answered."
+                return commands.Reject(
+                    code="engine_gone", message=message, hint="Check before you retry: it may have been done."
+                )
             case _:
                 return None
 
@@ -289,7 +291,7 @@ class Bridge:
         try:
             return await self._client.query(query if query.session else replace(query, session=self.state.session_id))
         except EngineGone as gone:
-            return queries.RefusedAnswer(code="engine_gone", message=f"The engine ended: {gone.detail}")
+            return queries.RefusedAnswer(code="engine_gone", message=f"The engine stopped: {gone.detail}")
 
     async def switch(
         self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork

@@ -131,13 +131,15 @@ _DISPLAY: Final = ("WAYLAND_DISPLAY",)
 
 
 _DESKTOPS: Final = (
-    DesktopTool("wayland", _DISPLAY, "wl-paste", "Install it: apt install wl-clipboard (dnf, pacman, too)."),
-    DesktopTool("x11", ("DISPLAY",), "xclip", "Install it: apt install xclip (dnf, pacman, too)."),
-    DesktopTool("wsl", WSL_VARIABLES, "powershell.exe", "Let WSL start Windows programs ([interop] in /etc/wsl.conf)."),
+    DesktopTool("wayland", _DISPLAY, "wl-paste", "Install it: apt (or dnf, pacman) install wl-clipboard."),
+    DesktopTool("x11", ("DISPLAY",), "xclip", "Install it: apt (or dnf, pacman) install xclip."),
+    DesktopTool(
+        "wsl", WSL_VARIABLES, "powershell.exe", "Allow WSL to start Windows programs ([interop] in /etc/wsl.conf)."
+    ),
 )
 
 
-NO_DESKTOP_HINT: Final = "There is no desktop here: paste the path of a file, or write @picture.png."
+NO_DESKTOP_HINT: Final = "No desktop here: paste a file's path or type @picture.png."
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ async def read_clipboard(clipboard_tool: ClipboardTool) -> ClipboardContent:
     """Read the clipboard. Never raises."""
     if not clipboard_tool.tool:
         name = next((desktop.tool for desktop in _DESKTOPS if desktop.desktop == clipboard_tool.desktop), "")
-        problem = f"The clipboard can't be read: {name} is missing." if name else "There is no clipboard to read."
+        problem = f"Can't read the clipboard: {name} is missing." if name else "There is no clipboard here."
         return ClipboardContent(problem=problem, hint=clipboard_tool.install_hint)
     try:
         async with asyncio.timeout(READ_TIMEOUT):
@@ -199,8 +201,8 @@ async def read_clipboard(clipboard_tool: ClipboardTool) -> ClipboardContent:
         late = f"{clipboard_tool.tool} did not answer in {READ_TIMEOUT:.0f} s."
         return ClipboardContent(problem=late, hint="Copy it again, then try again.")
     except OSError as fault:
-        problem = f"{clipboard_tool.tool} can't be started: {fault.strerror}."
-        return ClipboardContent(problem=problem, hint="Is it installed rightly?")
+        problem = f"{clipboard_tool.tool} did not start: {fault.strerror}."
+        return ClipboardContent(problem=problem, hint="Check that it is installed correctly.")
 
 
 async def _run_tool(*command: str) -> bytes:
@@ -280,7 +282,7 @@ async def _read_windows(_: ClipboardTool) -> ClipboardContent:
 
 
 EMPTY_CLIPBOARD: Final = ClipboardContent(
-    problem="There is no picture on the clipboard.", hint="Copy one, or paste the path of a file."
+    problem="There is no picture on the clipboard.", hint="Copy one, or paste a file's path."
 )
 
 

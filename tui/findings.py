@@ -38,10 +38,10 @@ _STANDINGS: Final = {"dismissed": ("dismissed", MUTED), "fixing": ("being fixed"
 ROWS: Final = 2  # of a finding
 BESIDE_TEXT, LEAST_TEXT = 3, 20  # columns: of padding and scrollbar, and for the text of a finding at least
 EMPTY: Final = (
-    "Nothing was reviewed yet\n\n/review has the agent look at this branch, /review BRANCH at another one, /review 12 "
-    "at a pull request. What it finds stands here, and {findings.fix} has it fixed."
+    "No code review yet\n\n/review reviews this branch, /review BRANCH another branch, /review 12 pull request 12. "
+    "Findings appear here; {findings.fix} lets the agent fix one."
 )
-CLEAN: Final = "Nothing was found\n\n{subject}"
+CLEAN: Final = "No findings\n\n{subject}"
 Use = Literal["open", "fix", "dismiss", "copy"]
 
 
@@ -58,7 +58,7 @@ def describe_standing(finding: Finding, review: CodeReview, state: ViewState) ->
         (receipt_file for receipt_file in files if receipt_file.path == finding.path), files[0] if files else None
     )
     if file is None:
-        return "nothing was changed for it", "$text-warning"
+        return "nothing changed for it", "$text-warning"
     return f"fix {file.verdict}", "$text-success" if file.accepted and not file.waiting else "$text-warning"
 
 
@@ -108,7 +108,7 @@ def describe_finding(finding: Finding, standing: str, width: int) -> Sequence[Pi
     """Return all that is known of a finding in `width` columns, for the part of the pane that shows the marked one."""
     from tui.widgets.markdown_rows import render_styled_markdown
 
-    location = f"{format_path(finding.path)}:{finding.start}" if finding.path else "It names no place."
+    location = f"{format_path(finding.path)}:{finding.start}" if finding.path else "No place given."
     if finding.end > finding.start:
         location += f"-{finding.end}"
     parts: list[Piece] = [(f"{location}\n", "$text-primary")]
@@ -119,7 +119,7 @@ def describe_finding(finding: Finding, standing: str, width: int) -> Sequence[Pi
     if finding.text:
         parts += [("\n", ""), *render_styled_markdown(render_prose(finding.text), width)]
     if finding.suggestion is not None:
-        parts.append(("\nsuggested in place of these lines:\n", MUTED))
+        parts.append(("\nsuggested replacement:\n", MUTED))
         parts += [(f"- {expose_text(line)}\n", "$text-error") for line in finding.quote.split("\n") if finding.quote]
         parts += [(f"+ {expose_text(line)}\n", "$text-success") for line in finding.suggestion.split("\n")]
     return parts
@@ -161,7 +161,7 @@ class FindingList(CursorView):
     def hints(self) -> tuple[Hint, ...]:
         if self.current is None:
             return NOTHING_HINTS
-        word = "open again" if self.current[1][0] == "dismissed" else "dismiss"
+        word = "reopen" if self.current[1][0] == "dismissed" else "dismiss"
         every: tuple[Hint, ...] = (("findings.fix_all", "fix all"),) if len(self._rows) > 1 else ()
         return (
             ("findings.open", "open"),

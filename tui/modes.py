@@ -83,21 +83,21 @@ def _is_testing(state: ViewState) -> bool:
 _MODES: Final[Mapping[Mode, ScreenMode]] = {
     Mode.AGENT: ScreenMode(
         title="Agent",
-        note="edits wait for your review",
-        placeholder="What shall be done?   @ file   / command   shift+tab mode",
+        note="edits go to your review",
+        placeholder="Ask for a change…   @ file   / command   shift+tab mode",
         accent="primary",
         panes=(replace(REVIEW, is_held_back=is_building), BUILD, BOARD),
     ),
     Mode.ASK: ScreenMode(
         title="Ask",
         note="answers, changes nothing",
-        placeholder="Ask about the code. Nothing is changed.",
+        placeholder="Ask about the code… Nothing is changed.",
         accent="success",
     ),
     Mode.PLAN: ScreenMode(
         title="Plan",
         note="makes a plan, changes nothing",
-        placeholder="What shall be planned? Nothing is changed.",
+        placeholder="Describe what to plan… Nothing is changed.",
         accent="warning",
         panes=(
             REVIEW,
@@ -108,7 +108,7 @@ _MODES: Final[Mapping[Mode, ScreenMode]] = {
     Mode.DEBUG: ScreenMode(
         title="Debug",
         note="finds the cause by evidence",
-        placeholder="What goes wrong, and how do you see it?",
+        placeholder="Describe the bug, and how to see it…",
         accent="error",
         panes=(replace(REVIEW, is_held_back=_is_testing), BOARD),
     ),

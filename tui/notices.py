@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from core.protocol.queries import SessionInfo
+from core.text.counting import count
 from tui.state import ViewState
 from tui.text import fit_line, format_path
 
@@ -23,22 +24,22 @@ def format_exit_summary(state: ViewState, directory: Path, *, goes_on: bool = Fa
     """
     if goes_on:
         back = format_command_line(["attach", state.session_id])
-        return f"The session goes on without this screen. Come back: {back}\n"
+        return f"Session detached, still running. Come back: {back}\n"
     waiting = state.pending_hunk_count
     if state.is_private:
         review = format_command_line(["review"])
-        review_note = f" What waits for your review is, without the conversation: {review}"
-        return f"Private: nothing of the conversation was kept.{review_note if state.is_pending_kept else ''}\n"
+        review_note = f" Review the kept changes: {review}"
+        return f"Private: the conversation was not kept.{review_note if state.is_pending_kept else ''}\n"
     if not (state.turn_numbers or waiting):
         return ""
     if state.loss:
-        return f"{fit_line(state.loss[:1].upper() + state.loss[1:], 600)} It can't be gone on with.\n"
+        return f"{fit_line(state.loss[:1].upper() + state.loss[1:], 600)} It can't be resumed.\n"
     lines = [f"Resume: {fit_line(format_way_back(state, directory), 400)}"]
-    lines.append(f"Or this session, also later: {fit_line(format_way_back(state, directory, state.session_id), 400)}")
+    lines.append(f"This session, any time: {fit_line(format_way_back(state, directory, state.session_id), 400)}")
     if state.is_demo:
-        lines.append(f"The demo's project: {fit_line(state.workspace, 400)}")
+        lines.append(f"Demo project: {fit_line(state.workspace, 400)}")
     if waiting:
-        lines.append(f"{waiting} {'hunk waits' if waiting == 1 else 'hunks wait'} for your review.")
+        lines.append(f"{count('hunk', waiting)} to review.")
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -73,7 +74,7 @@ def format_command_line(arguments: Sequence[str]) -> str:
 
 
 def _find_name(program: Path) -> str:
-    """Return the name of a program where the shell finds this one by it, else its path."""
+    """Return the name of a program if the shell finds this very file by it, else its path."""
     import shutil
 
     installed_path = shutil.which(program.name)
@@ -88,7 +89,7 @@ def describe_part(above: str) -> str:
     if not above:
         return ""
     line = format_command_line([above])
-    return f"This is a part of the repository {format_path(above, 80)}. All of it, the other files too: {line}"
+    return f"This is part of the repository {format_path(above, 80)}. To open all of it: {line}"
 
 
 def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
@@ -96,9 +97,8 @@ def format_pending_notice(sessions: Sequence[SessionInfo], current: str) -> str:
     waiting = [session for session in sessions if session.pending and session.id != current and not session.locked]
     if not waiting:
         return ""
-    count = sum(session.pending for session in waiting)
-    files = "1 changed file waits" if count == 1 else f"{count} changed files wait"
+    files = count("file", sum(session.pending for session in waiting))
     if len(waiting) > 1:
-        return f"{files} for your review in {len(waiting)} other sessions: /sessions shows them."
+        return f"{files} to review in {len(waiting)} other sessions: /sessions lists them."
     title = fit_line(waiting[0].title, 40)
-    return f"{files} for your review in {f'“{title}”' if title else 'another session'}: /resume {waiting[0].id}"
+    return f"{files} to review in {f'“{title}”' if title else 'another session'}: /resume {waiting[0].id}"

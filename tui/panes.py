@@ -35,7 +35,7 @@ class PaneSource(Protocol):
 
 
 class StatePane(Vertical):
-    """A pane of the side: built once, and fed whenever the state has changed."""
+    """A side pane: built once, and updated whenever the state has changed."""
 
     @classmethod
     def from_source(cls, source: PaneSource) -> Self:
@@ -123,7 +123,7 @@ PANES: Final = (
         "tui.debug.board:DebugBoard",
         "f6",
         "Debug board",
-        "what is debugged",
+        "the debug board",
         _DEBUG,
         _count_judged,
         is_rare=True,

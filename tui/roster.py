@@ -13,8 +13,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.strip import Strip
 
-from core.protocol.events import ApprovalRequested
-from core.protocol.queries import BackgroundAgentInfo
+from core.protocol.events import ApprovalRequested, BackgroundAgentInfo
 from core.state.session import SubagentState
 from core.text.counting import count
 from tui.block import TranscriptBlock
@@ -39,12 +38,12 @@ _SIGNS: Final[dict[Condition, tuple[str, str]]] = {
     "failed": ("✕", "$error"),
 }
 EMPTY: Final = (
-    "No subagent has worked yet\n\nThe agent gives tasks to subagents by itself, or when you name one: @agent-explore. "
-    "/agents lists the kinds, /best tries a prompt several times side by side."
+    "No subagents yet\n\nThe agent uses subagents on its own, or when you name one: @agent-explore. "
+    "/agents lists them, /best runs a prompt several times side by side."
 )
 _NO_AGENTS: Final = (
-    "No background agent yet\n\n& before a prompt sends it to the background: the agent works in the shadow without a "
-    "screen, and what it changes waits until you pull it into your review."
+    "No background agents yet\n\nStart a prompt with & to run it in the background. The agent works in a "
+    "shadow; its changes stay there until you pull them into your review."
 )
 _CONDITIONS: Final[dict[str, Condition]] = {
     "queued": "working",
@@ -125,13 +124,13 @@ def _describe(block: TranscriptBlock, condition: Condition, request_text: str) -
     act = block.acts[-1].text if block.acts else ""
     match condition:
         case "asking":
-            return f"waits for you: {request_text}"
+            return f"waiting for you: {request_text}"
         case "working":
-            return " · ".join(filter(None, (act or "begins", block.live)))
+            return " · ".join(filter(None, (act or "starting", block.live)))
         case "failed" | "conflict":
             return block.hint or block.text or condition
         case "stopped":
-            return block.hint or "stopped; what it had changed stays with it"
+            return block.hint or "stopped; its changes stay in its own shadow"
         case _:
             return " · ".join(filter(None, (block.summary, block.text)))
 
@@ -281,7 +280,7 @@ class AgentList(RosterList):
 
     @dataclass
     class Stopped(Message):
-        """A subagent is to be stopped."""
+        """Requests that a subagent is stopped."""
 
         id: str
 
@@ -289,7 +288,7 @@ class AgentList(RosterList):
     def hints(self) -> tuple[Hint, ...]:
         if (current := self.current) is None:
             return NOTHING_HINTS
-        opening: Hint = ("agents.open", "read along" if current.is_working else "read")
+        opening: Hint = ("agents.open", "open")
         return (opening, ("agents.stop", "stop")) if current.is_working else (opening,)
 
     def action_open(self) -> None:
@@ -319,19 +318,19 @@ class BackgroundList(RosterList):
 
     @dataclass
     class Opened(Message):
-        """An agent's work is to be brought here, or its session be opened."""
+        """Requests an agent's work, or the session with it once it is here."""
 
         id: str
 
     @dataclass
     class Stopped(Message):
-        """An agent is to be stopped."""
+        """Requests that an agent is stopped."""
 
         id: str
 
     @dataclass
     class Deleted(Message):
-        """An agent is to be forgotten."""
+        """Requests that an agent is deleted."""
 
         id: str
 
@@ -341,7 +340,7 @@ class BackgroundList(RosterList):
             return NOTHING_HINTS
         if current.is_working:
             return (("background.stop", "stop"),)
-        return (("background.open", "pull and open"), ("background.delete", "forget"))
+        return (("background.open", "pull and open"), ("background.delete", "delete"))
 
     def action_open(self) -> None:
         if self.current is not None:
@@ -370,7 +369,7 @@ class BackgroundPane(RosterPane):
 def build_entry(agent: BackgroundAgentInfo, now: float) -> RosterEntry:
     """Build the entry of an agent. `now`: ms since 1970."""
     is_working = agent.state in {"queued", "running", "waiting"}
-    message = f"waits for you: {agent.waits_for}" if agent.waits_for else agent.message or agent.place
+    message = f"waiting for you: {agent.waits_for}" if agent.waits_for else agent.message or agent.place
     waiting = f"{count('file', agent.pending)} to review" if agent.pending and not agent.pulled else ""
     facts = ("pulled" if agent.pulled else waiting, format_cost(agent.cost) if agent.cost else "")
     return RosterEntry(

@@ -33,7 +33,7 @@ def check_interface(
         if name not in ids:
             suggestions = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
             hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "docs/keys.md lists the ids."
-            yield ("ui", "keymap", name), "there is no such key", hint
+            yield ("ui", "keymap", name), "unknown key id", hint
         for key in _split(keys):
             if not is_key(key):
                 yield ("ui", "keymap", name), f"no key is called {key!r}", "Such as a, f5, ctrl+s, shift+tab, pageup."
@@ -48,7 +48,7 @@ def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     base_themes = {**BUILTIN_THEMES, **{family_theme.name: family_theme for family_theme in build_themes()}}
     theme_files = read_theme_files(directory, base_themes) if directory is not None else None
     for problem in theme_files.problems if theme_files is not None else ():
-        yield ("ui", "theme"), problem.rstrip("."), "docs/settings-and-trouble.md says what a theme holds."
+        yield ("ui", "theme"), problem.rstrip("."), "docs/settings-and-trouble.md describes themes."
     names = sorted(
         {
             *FAMILIES,
@@ -59,7 +59,7 @@ def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     if theme and theme not in names:
         suggestions = difflib.get_close_matches(theme, names, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(suggestions)}? " if suggestions else ""
-        yield ("ui", "theme"), f"there is no theme {theme!r}", f"{hint}Valid: {', '.join(names)}."
+        yield ("ui", "theme"), f"no theme {theme!r}", f"{hint}Valid: {', '.join(names)}."
 
 
 def is_key(name: str) -> bool:
@@ -89,7 +89,7 @@ def _find_clashes(keymap: Mapping[str, str]) -> Iterator[Doubt]:
             if len(pair) < 2 or pair in reported_pairs or not both or not _share_scope(own_key, other):
                 continue
             reported_pairs.add(pair)
-            does = f"{', '.join(both)} does {other.id} ({other.label.rstrip('…')}) as well"
+            does = f"{', '.join(both)} is also the key of {other.id} ({other.label.rstrip('…')})"
             reason = f"{does}; in “{SCOPE_TITLES[own_key.scope]}” one of them wins"
             yield ("ui", "keymap", own_key.id), reason, f'Give one of them another key: "{other.id}" = "…".'
 

@@ -83,45 +83,47 @@ ALIASES: Final[dict[str, str]] = {
     "editor-model": "models",
 }
 _ELSEWHERE: Final = "Leave with /quit and run `agent-tui {}`."
-_FILES: Final = "Write @ and a file's name in the prompt; what goes along stands above it."
-_SHELL: Final = "Write ! and the command in the prompt."
+_FILES: Final = "Type @ and a file name; attached files appear above the prompt."
+_SHELL: Final = "Type ! and the command in the prompt."
 _EDITOR: Final = "{app.editor} writes the prompt in your $EDITOR."
-_KEYS: Final = "/login pastes a key, in the place of the one that is kept; /help models tells where it lies."
-_LEFT_OUT: Final = "There is nothing like it here. /help lists what there is."
-_REPORT: Final = "`agent-tui report` writes a report without your code, for you to send."
+_KEYS: Final = "/login replaces the saved key; /help models says where it is stored."
+_LEFT_OUT: Final = "Not available here. /help lists the commands."
+_REPORT: Final = "`agent-tui report` writes a report you can send, without your code."
 ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("add", "read-only", "mention", "ls", "load"), _FILES),
-    **dict.fromkeys(("drop", "untag"), "Take its chip above the prompt away, or see /context."),
+    **dict.fromkeys(("drop", "untag"), "Remove its chip above the prompt, or see /context."),
     **dict.fromkeys(("run", "shell", "git", "test", "lint"), _SHELL),
     **dict.fromkeys(("editor", "edit"), _EDITOR),
     **dict.fromkeys(("paste", "image"), "{prompt.attach} attaches the picture on the clipboard."),
     **dict.fromkeys(("doctor", "debug-info"), _ELSEWHERE.format("doctor")),
     **dict.fromkeys(("bug", "feedback", "report"), _REPORT),
     **dict.fromkeys(("logout", "auth", "setup-token"), _KEYS),
-    **dict.fromkeys(("add-dir", "directory"), "Start in the directory that holds both: `agent-tui DIRECTORY`."),
+    **dict.fromkeys(("add-dir", "directory"), "Start in the parent of both: `agent-tui DIRECTORY`."),
     **dict.fromkeys(
-        ("plugin", "plugins", "extensions", "reload-plugins"), "Folders of plug-ins are read: /help rules-and-skills."
+        ("plugin", "plugins", "extensions", "reload-plugins"), "Plug-in folders are loaded: /help rules-and-skills."
     ),
     **dict.fromkeys(("share", "unshare", "save"), "/export writes the session to a file."),
-    "clean": "/jobs lists the commands in the background, and stops them.",
-    **dict.fromkeys(("redo",), "What was taken back waits in the review ({app.review}) and can be judged again."),
-    **dict.fromkeys(("ok", "apply"), "/accept accepts what waits, {app.review} goes to the review."),
+    "clean": "/jobs lists and stops background commands.",
+    **dict.fromkeys(("redo",), "Undone verdicts are pending again in the review ({app.review})."),
+    **dict.fromkeys(("ok", "apply"), "/accept accepts pending changes; {app.review} opens the review."),
     **dict.fromkeys(("details", "verbose"), "{app.chat}, then {transcript.toggle} opens a row of the conversation."),
-    **dict.fromkeys(("multiline-mode",), "{prompt.newline} starts a new line, a pasted one is kept."),
-    **dict.fromkeys(("terminal-setup", "setup-terminal"), "Nothing to set up; /help settings tells what yours can do."),
+    **dict.fromkeys(("multiline-mode",), "{prompt.newline} starts a new line; pasted ones are kept."),
+    **dict.fromkeys(
+        ("terminal-setup", "setup-terminal"), "Nothing to set up; /help settings says what yours supports."
+    ),
     **dict.fromkeys(("pr-comments", "pr_comments"), "`/review PR` reads a pull request; /pr opens one."),
-    **dict.fromkeys(("ide", "acp"), "Editors speak to it over ACP: /help editors."),
+    **dict.fromkeys(("ide", "acp"), "Editors connect over ACP: /help editors."),
     **dict.fromkeys(
         ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help http."
     ),
-    **dict.fromkeys(("goal", "loop"), "Write it as a prompt; /plan and /build work through several steps."),
-    **dict.fromkeys(("side", "btw"), "/fork goes on in a second session with all of this one."),
-    **dict.fromkeys(("worktree", "new-worktree"), "Agents in the background work in a clone: /background."),
+    **dict.fromkeys(("goal", "loop"), "Type it as a prompt; /plan and /build handle several steps."),
+    **dict.fromkeys(("side", "btw"), "/fork continues in a copy of this session."),
+    **dict.fromkeys(("worktree", "new-worktree"), "Background agents work in a clone: /background."),
     **dict.fromkeys(
         ("voice", "fast", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
     ),
-    **dict.fromkeys(("release-notes", "changelog"), "CHANGELOG.md of the project tells what is new."),
-    **dict.fromkeys(("install-github-app",), "How it runs in CI: /help headless."),
+    **dict.fromkeys(("release-notes", "changelog"), "See the project's CHANGELOG.md."),
+    **dict.fromkeys(("install-github-app",), "To run in CI: /help headless."),
 }
 _COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3
@@ -144,69 +146,67 @@ _LIMITS: Final = "steps N | cost DOLLARS | tokens N"
 
 
 SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
-    SlashCommand("help", "pages.show_help", "What can be done, and how", "topic"),
-    SlashCommand("tour", "guide.begin", "A minute with the keys that matter, on this project"),
+    SlashCommand("help", "pages.show_help", "How to use agent-tui", "topic"),
+    SlashCommand("tour", "guide.begin", "A one-minute tour of the main keys"),
     SlashCommand("mode", "modes.choose_mode", "Switch the mode", " | ".join(Mode)),
     SlashCommand("model", "models.choose_model", "Choose the model", "provider/name"),
-    SlashCommand("effort", "models.choose_effort", "How much the model thinks", "low | medium | high | … | default"),
-    SlashCommand("models", "models.show_models", "Which model does what, and what it has cost"),
-    SlashCommand("limits", "turn.change_limits", "What a turn may use: see, change", _LIMITS),
-    SlashCommand("policy", "turn.choose_policy", "Who decides on commands", "auto | confirm | human"),
+    SlashCommand(
+        "effort", "models.choose_effort", "Set how hard the model thinks", "low | medium | high | … | default"
+    ),
+    SlashCommand("models", "models.show_models", "Which model does what, and its cost so far"),
+    SlashCommand("limits", "turn.change_limits", "Show or set the limits of a turn", _LIMITS),
+    SlashCommand("policy", "turn.choose_policy", "Choose who approves commands", "auto | confirm | human"),
     SlashCommand("login", "providers.paste_key", "Paste a key…", "provider"),
     SlashCommand("new", "sessions.new_session", "Start a new session"),
-    SlashCommand("sessions", "sessions.choose_session", "Go on with another session"),
-    SlashCommand("resume", "sessions.choose_session", "Go on with another session", "id"),
-    SlashCommand("rename", "sessions.rename_session", "Give this session a title", "TITLE"),
-    SlashCommand("tag", "sessions.tag_session", "Tag this session; without a tag: take them away", "TAG ..."),
-    SlashCommand(
-        "export", "sessions.export_session", "Write this session to a file, to keep or share", "md | html | json, FILE"
-    ),
-    SlashCommand("tree", "sessions.show_forks", "Which session was forked from which"),
-    SlashCommand("compact", "turn.compact", "Make the history shorter"),
-    SlashCommand("status", "pages.show_status", "All that the status bar tells, in words"),
+    SlashCommand("sessions", "sessions.choose_session", "Resume another session"),
+    SlashCommand("resume", "sessions.choose_session", "Resume another session", "id"),
+    SlashCommand("rename", "sessions.rename_session", "Rename this session", "TITLE"),
+    SlashCommand("tag", "sessions.tag_session", "Tag this session; no tag removes all", "TAG ..."),
+    SlashCommand("export", "sessions.export_session", "Export this session to a file", "md | html | json, FILE"),
+    SlashCommand("tree", "sessions.show_forks", "Show sessions and their forks"),
+    SlashCommand("compact", "turn.compact", "Compact the history"),
+    SlashCommand("status", "pages.show_status", "The status bar in full"),
     SlashCommand("context", "pages.show_context", "What the model is sent, by part"),
-    SlashCommand("rules", "pages.show_rules", "What the agent is told to keep to, and why"),
-    SlashCommand("hooks", "pages.show_hooks", "What runs at which event, and how it ended last"),
-    SlashCommand("skills", "pages.show_skills", "Skills that the agent can open, and why"),
-    SlashCommand("mcp", "pages.show_servers", "MCP servers: how they go, their tools on and off"),
-    SlashCommand("tools", "pages.show_tools", "What the model can call, its tokens, why one is absent"),
-    SlashCommand("agents", "agents.show_kinds", "Kinds of subagents, and what is wrong with a file"),
-    SlashCommand(
-        "background", "background.show_background", "Agents in the background, or a task for one", "TASK", True
-    ),
-    SlashCommand("best", "agents.try_several", "Try a prompt several times, and compare", "N or MODELS, PROMPT", True),
-    SlashCommand("explain", "pages.explain_call", "What a command of yours would send", "NAME ARGUMENTS"),
-    SlashCommand("memory", "pages.show_memory", "Notes about the project: keep, edit, forget", "what to remember"),
+    SlashCommand("rules", "pages.show_rules", "Rules for the agent, and why each applies"),
+    SlashCommand("hooks", "pages.show_hooks", "Hooks: what runs when, and its last result"),
+    SlashCommand("skills", "pages.show_skills", "Skills the agent can use, and why"),
+    SlashCommand("mcp", "pages.show_servers", "MCP servers: status, tools on and off"),
+    SlashCommand("tools", "pages.show_tools", "Tools: tokens, and why some are missing"),
+    SlashCommand("agents", "agents.show_kinds", "Subagents, and problems in their files"),
+    SlashCommand("background", "background.show_background", "Background agents: list, or start one", "TASK", True),
+    SlashCommand("best", "agents.try_several", "Run a prompt several times and compare", "N or MODELS, PROMPT", True),
+    SlashCommand("explain", "pages.explain_call", "Preview what a custom command sends", "NAME ARGUMENTS"),
+    SlashCommand("memory", "pages.show_memory", "Project notes: add, edit, remove", "note"),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),
-    SlashCommand("fetch", "prompt.mention_page", "Take a page of the web into the prompt", "URL"),
-    SlashCommand("index", "search.show_index", "How far the index of the project is"),
-    SlashCommand("history", "sessions.load_history", "Load the older answers of a long session"),
-    SlashCommand("rewind", "rewind.rewind", "Go back to an earlier prompt: files, conversation or both"),
-    SlashCommand("fork", "sessions.fork_session", "Go on in a second session with all of this one"),
-    SlashCommand("jobs", "turn.show_jobs", "Commands in the background: see, stop", "id, or all"),
-    SlashCommand("queue", "queue.show_queue", "Messages that wait to be sent: edit, cancel, send now"),
-    SlashCommand("reset_shell", "turn.reset_shell", "Commands start in the workspace again"),
-    SlashCommand("permissions", "questions.show_permissions", "What is allowed and refused; take it back", "remove ID"),
+    SlashCommand("fetch", "prompt.mention_page", "Add a web page to the prompt", "URL"),
+    SlashCommand("index", "search.show_index", "Status of the project index"),
+    SlashCommand("history", "sessions.load_history", "Load older answers of a long session"),
+    SlashCommand("rewind", "rewind.rewind", "Rewind files, conversation or both"),
+    SlashCommand("fork", "sessions.fork_session", "Continue in a copy of this session"),
+    SlashCommand("jobs", "turn.show_jobs", "Background commands: show, stop", "id, or all"),
+    SlashCommand("queue", "queue.show_queue", "Queued messages: edit, cancel, send now"),
+    SlashCommand("reset_shell", "turn.reset_shell", "Reset commands to the workspace directory"),
+    SlashCommand("permissions", "questions.show_permissions", "Show or remove saved permissions", "remove ID"),
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "path, or all"),
     SlashCommand("reject", "review.reject_all", "Reject pending changes", "path, or all"),
-    SlashCommand("undo", "review.undo_verdict", "Take the last verdict back"),
+    SlashCommand("undo", "review.undo_verdict", "Undo the last verdict"),
     SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else", "PATH ..."),
-    SlashCommand("pr", "commits.open_pull_request", "Push the branch, and open a pull request"),
-    SlashCommand("diff", "commits.show_diff", "What waits, as a patch; else what no commit has yet", "PATH"),
+    SlashCommand("pr", "commits.open_pull_request", "Push the branch and open a pull request"),
+    SlashCommand("diff", "commits.show_diff", "Pending changes as a patch, else uncommitted ones", "PATH"),
     SlashCommand("review", "findings.review", "Let the agent review code", "pending | BRANCH | PR | A..B"),
-    SlashCommand("findings", "findings.show_findings", "What the last code review has found"),
-    SlashCommand("comments", "review.send_comments", "Look at your comments and send them"),
+    SlashCommand("findings", "findings.show_findings", "Findings of the last code review"),
+    SlashCommand("comments", "review.send_comments", "Look over your comments and send them"),
     SlashCommand("plan", "panes.open_plan", "Show the plan"),
-    SlashCommand("plans", "plan.choose_plan", "Choose another plan of the project", "FILE"),
-    SlashCommand("build", "plan.build_plan", "Work the plan", "parallel [N] | fresh | TODO | FILE"),
-    SlashCommand("copy", "copying.copy", "Copy the last answer, or what is named", "code [N] | hunk | patch | runs"),
-    SlashCommand("config", "pages.show_config", "Settings: search them, change them, see what is wrong", "KEY"),
-    SlashCommand("theme", "pages.choose_theme", "Choose the colours", "name"),
+    SlashCommand("plans", "plan.choose_plan", "Choose another plan", "FILE"),
+    SlashCommand("build", "plan.build_plan", "Build the plan", "parallel [N] | fresh | TODO | FILE"),
+    SlashCommand("copy", "copying.copy", "Copy the last answer, or part of the work", "code [N] | hunk | patch | runs"),
+    SlashCommand("config", "pages.show_config", "Search, change and check settings", "KEY"),
+    SlashCommand("theme", "pages.choose_theme", "Choose a theme (colours)", "name"),
     SlashCommand("keys", "pages.show_keys", "All keys", is_for_screen=True),
-    SlashCommand("vim", "prompt.toggle_vim", "Vim's keys in the prompt: on, off", is_for_screen=True),
-    SlashCommand("detach", "sessions.detach", "Leave, and let the session go on without a screen"),
-    SlashCommand("quit", "sessions.quit", "Leave", is_for_screen=True),
+    SlashCommand("vim", "prompt.toggle_vim", "Turn Vim keys in the prompt on or off", is_for_screen=True),
+    SlashCommand("detach", "sessions.detach", "Quit, but keep the session running"),
+    SlashCommand("quit", "sessions.quit", "Quit", is_for_screen=True),
 )
 
 
@@ -265,16 +265,16 @@ def describe_unknown_command(text: str) -> str:
 
     word = match.group(1).lower()
     if advice := ADVICE.get(word):
-        return f"There is no {match.group()} here. {advice}"
+        return f"No {match.group()} here. {advice}"
     if target := ALIASES.get(word):
-        return f"{match.group()} is /{target}, without words behind it. Switch first, then send them."
+        return f"{match.group()} is /{target} and takes no text. Switch first, then send it."
     suggestions = difflib.get_close_matches(word, [*_BY_WORD, *ALIASES], n=3, cutoff=0.6)
     suggestion = (
         f"Did you mean {' or '.join(f'/{word}' for word in suggestions)}?"
         if suggestions
         else "/help lists the commands."
     )
-    return f"{match.group()} is no command. {suggestion} To send it as it is, put a space before it."
+    return f"{match.group()} is not a command. {suggestion} To send it as text, start with a space."
 
 
 def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--show", type=int, default=0, help="print so many wrong edits of each format and shape")
     parser.add_argument("--only", default="", help="show only these outcomes, such as lost,stale (all bad ones)")
     options = parser.parse_args(arguments)
-    repositories = [each for path in options.paths for each in _repositories(path)]
+    repositories = [repository for path in options.paths for repository in _repositories(path)]
     if not repositories:
         parser.error("there is no git repository at these paths")
     made_of = gathered(repositories, options.seed, most=max(20, options.count // len(repositories)))
@@ -33,30 +33,30 @@ def main(arguments: Sequence[str]) -> int:
     wrong = 0
     for shape, format_ in product(shapes, FORMATS):
         tally = Tally()
-        for made in edits(made_of, format_, options.count, options.seed, shape=shape):
-            tally.add(made)
+        for edit in edits(made_of, format_, options.count, options.seed, shape=shape):
+            tally.add(edit)
         title = f"{shape}, {format_}, seed {options.seed}, {len(repositories)} repositories"
         print(title, *tally.rows(), sep="\n", flush=True)
         wrong += len(tally.wrong)
-        shown = [each for each in tally.wrong if not options.only or each[0] in options.only.split(",")]
-        for outcome, made in shown[: options.show]:
-            print(_shown(outcome, made), flush=True)
+        shown_edits = [pair for pair in tally.wrong if not options.only or pair[0] in options.only.split(",")]
+        for outcome, edit in shown_edits[: options.show]:
+            print(_shown(outcome, edit), flush=True)
     return int(wrong > 0)
 
 
-def _shown(outcome: str, made: Made) -> str:
+def _shown(outcome: str, edit: Made) -> str:
     """A wrong edit, and how its result differs from the file that it means."""
     names = ("meant", "result")
-    rows = unified_diff(made.expected.splitlines(), applied(made).splitlines(), *names, lineterm="", n=2)
-    return "\n".join([f"\n{outcome.upper()} {made.path} {made.traits}", made.edit, *rows])
+    rows = unified_diff(edit.expected.splitlines(), applied(edit).splitlines(), *names, lineterm="", n=2)
+    return "\n".join([f"\n{outcome.upper()} {edit.path} {edit.traits}", edit.edit, *rows])
 
 
 def _repositories(path: Path) -> list[Path]:
     """The repository at a path, or those below it: work trees and bare ones."""
-    found = [each for each in (path, path / "repo") if _is_repository(each)]
-    if found or not path.is_dir():
-        return found[:1]
-    return [each for child in sorted(path.iterdir()) for each in _repositories(child) if child.is_dir()]
+    candidates = [candidate for candidate in (path, path / "repo") if _is_repository(candidate)]
+    if candidates or not path.is_dir():
+        return candidates[:1]
+    return [repository for child in sorted(path.iterdir()) for repository in _repositories(child) if child.is_dir()]
 
 
 def _is_repository(path: Path) -> bool:

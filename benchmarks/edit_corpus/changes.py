@@ -47,35 +47,35 @@ class Change(NamedTuple):
     spans: tuple[Span, ...]
 
 
-def changes(repository: Path, chance: random.Random, *, commits: int, until: str = "--all") -> Iterator[Change]:
+def changes(repository: Path, chance: random.Random, *, commits: int, revision: str = "--all") -> Iterator[Change]:
     """The changes of up to `commits` commits, drawn at random from those up to a commit (default: from all)."""
-    listed = _git(repository, "rev-list", "--no-merges", until).decode().split()
+    listed = _git(repository, "rev-list", "--no-merges", revision).decode().split()
     for commit in chance.sample(listed, min(commits, len(listed))):
-        shown = _git(
+        patch = _git(
             repository, "diff-tree", "-r", "-p", "-U0", "--diff-filter=M", "--full-index", "--no-commit-id",
             "--no-ext-diff", "--no-textconv", commit,
         )  # fmt: skip
-        for old, new, path, body in _files(shown):
+        for old, new, path, body in _files(patch):
             change = _change(repository, commit, path, (old, new), _spans(body))
             if change is not None:
                 yield change
 
 
-def _files(shown: bytes) -> Iterator[tuple[str, str, str, bytes]]:
-    found = list(_FILE.finditer(shown))
-    for match, after in zip(found, [*found[1:], None], strict=False):
+def _files(patch: bytes) -> Iterator[tuple[str, str, str, bytes]]:
+    headers = list(_FILE.finditer(patch))
+    for match, after in zip(headers, [*headers[1:], None], strict=False):
         path = match[3].decode("utf-8", "replace").split("\t")[0]
         if PurePath(path).suffix[1:].lower() in LANGUAGES:
-            yield match[1].decode(), match[2].decode(), path, shown[match.end() : after.start() if after else None]
+            yield match[1].decode(), match[2].decode(), path, patch[match.end() : after.start() if after else None]
 
 
 def _spans(body: bytes) -> tuple[Span, ...]:
     spans = []
     for match in _HUNK.finditer(body):
-        first, gone, start, come = (1 if each is None else int(each) for each in match.groups())
-        first -= 1 if gone else 0
+        first, removed, start, come = (1 if group is None else int(group) for group in match.groups())
+        first -= 1 if removed else 0
         start -= 1 if come else 0
-        spans.append(Span(first, first + gone, start, start + come))
+        spans.append(Span(first, first + removed, start, start + come))
     return tuple(spans)
 
 

@@ -30,15 +30,15 @@ class Tally:
         self.causes: Counter[str] = Counter()
         self.wrong: list[tuple[str, Made]] = []
 
-    def add(self, made: Made) -> None:
-        outcome, cause = judged(made)
+    def add(self, edit: Made) -> None:
+        outcome, cause = judged(edit)
         self.all[outcome] += 1
-        for name in (made.language, *(f"~{trait}" for trait in made.traits)):
+        for name in (edit.language, *(f"~{trait}" for trait in edit.traits)):
             self.by[name][outcome] += 1
         if outcome in (REFUSED, DEFERRED):
             self.causes[cause] += 1
         if outcome in BAD:
-            self.wrong.append((outcome, made))
+            self.wrong.append((outcome, edit))
 
     def rows(self, *, least: int = 20) -> Iterator[str]:
         yield told("all", self.all)
@@ -49,52 +49,52 @@ class Tally:
             yield f"  refused {count:5}: {cause}"
 
 
-def judged(made: Made) -> tuple[str, str]:
+def judged(edit: Made) -> tuple[str, str]:
     """The outcome of an edit, and why it was refused. An edit that changes nothing is refused by the tools; what rules
     can't decide is deferred to the edit agent. It is literal if its context does not show all that goes and all
     that it leaves out was kept, as the rule of markers says, though the commit replaced some of it; lost if a line is
     gone that the file it means still has; stale if anything was made of an edit whose target is not in the file."""
     try:
-        text = applied(made)
+        text = applied(edit)
     except UndecidedEdit as problem:
         return DEFERRED, problem.message.partition("'")[0][:100]
     except EditError as problem:
         return REFUSED, problem.message.partition("'")[0][:100]
-    if text == made.original:
+    if text == edit.original:
         return REFUSED, "nothing would change"
-    return _compared(made, text), ""
+    return _compared(edit, text), ""
 
 
-def _compared(made: Made, text: str) -> str:
+def _compared(edit: Made, text: str) -> str:
     """What the text that an edit makes is, in comparison with the file that it means."""
-    if text == made.expected:
+    if text == edit.expected:
         return RIGHT
-    if made.original == made.expected:
+    if edit.original == edit.expected:
         return STALE
-    if missing(made, text):
+    if missing(edit, text):
         return LOST
-    spaced = text.split() == made.expected.split()  # blank lines beside a marker are its surroundings
-    return LITERAL if (made.is_cut and spaced) or (made.shape != "careful" and keeps_more(made, text)) else WRONG
+    spaced = text.split() == edit.expected.split()  # blank lines beside a marker are its surroundings
+    return LITERAL if (edit.is_cut and spaced) or (edit.shape != "careful" and keeps_more(edit, text)) else WRONG
 
 
-def applied(made: Made) -> str:
+def applied(edit: Made) -> str:
     """The text that an edit makes. Raises `EditError`."""
-    apply = apply_lazy if made.format == "lazy" else apply_drafts
-    return apply(made.original, made.edit, made.path)
+    apply = apply_lazy if edit.format == "lazy" else apply_drafts
+    return apply(edit.original, edit.edit, edit.path)
 
 
-def keeps_more(made: Made, text: str) -> bool:
+def keeps_more(edit: Made, text: str) -> bool:
     """Whether a text is the one that is meant with more lines of the file, all of which stay as they were."""
     rows = iter(text.split("\n"))
-    more = _counted(text) - _counted(made.expected)
-    filled = (row for row in made.expected.split("\n") if row.strip())
-    return all(row in rows for row in filled) and more <= _counted(made.original)
+    more = _counted(text) - _counted(edit.expected)
+    filled = (row for row in edit.expected.split("\n") if row.strip())
+    return all(row in rows for row in filled) and more <= _counted(edit.original)
 
 
-def missing(made: Made, text: str) -> list[str]:
+def missing(edit: Made, text: str) -> list[str]:
     """The lines that are in the file before and after the commit, and less often in a text."""
-    before, after, there = (_counted(each) for each in (made.original, made.expected, text))
-    return [row for row, count in (before & after).items() if there[row] < count]
+    before, after, actual = (_counted(text_part) for text_part in (edit.original, edit.expected, text))
+    return [row for row, count in (before & after).items() if actual[row] < count]
 
 
 def _counted(text: str) -> Counter[str]:
@@ -110,28 +110,28 @@ def told(name: str, counts: Counter[str]) -> str:
 
 def edits(made_of: Sequence[Change], format_: str, count: int, seed: int, *, shape: str) -> Iterator[Made]:
     """`count` edits of changes that are taken in turn; fewer when most of the changes leave nothing to say."""
-    found = 0
+    count_so_far = 0
     for number in range(_EACH * count):
-        if found == count or not made_of:
+        if count_so_far == count or not made_of:
             return
         chance = random.Random(f"{seed}/{number}/{format_}")
         change = made_of[number % len(made_of)]
         if shape == STALE:
-            made = make(change, format_, chance, shape=chance.choice(AGED))
-            made = made and age(made, chance)
+            edit = make(change, format_, chance, shape=chance.choice(AGED))
+            edit = edit and age(edit, chance)
         else:
-            made = make(change, format_, chance, shape=shape)
-        if made is not None:
-            found += 1
-            yield made
+            edit = make(change, format_, chance, shape=shape)
+        if edit is not None:
+            count_so_far += 1
+            yield edit
 
 
 def gathered(repositories: Sequence[Path], seed: int, *, most: int) -> list[Change]:
     """Up to `most` changes of each repository, shuffled."""
     chance = random.Random(seed)
-    found: list[Change] = []
+    pool: list[Change] = []
     for repository in repositories:
-        each = changes(repository, chance, commits=_EACH * most)
-        found += [change for change, _ in zip(each, range(most), strict=False)]
-    chance.shuffle(found)
-    return found
+        source = changes(repository, chance, commits=_EACH * most)
+        pool += [change for change, _ in zip(source, range(most), strict=False)]
+    chance.shuffle(pool)
+    return pool

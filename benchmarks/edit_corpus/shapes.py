@@ -127,7 +127,7 @@ def make(change: Change, format_: str, chance: random.Random, *, shape: str = "c
         return None  # it is a whole range or file
     original, expected = ("\n".join(rows) + "\n" * closed[0] for rows in (file.old, file.new))
     if crlf:
-        original, expected = (each.replace("\n", "\r\n") for each in (original, expected))
+        original, expected = (version.replace("\n", "\r\n") for version in (original, expected))
     if original == expected:
         return None
     traits += [f"hunks{min(len(segments), 3)}"]
@@ -159,8 +159,8 @@ def _has_shape(shape: str, segments: Sequence[Span], file: File) -> bool:
 def _decidable(file: File) -> bool:
     """Whether every change is one of more than white space at the ends of lines or of the file."""
     ends = (file.old[0], file.old[-1], file.new[0], file.new[-1])
-    seen = [file.old[span.first : span.last] != file.new[span.start : span.stop] for span in file.spans]
-    return all(ends) and all(seen)
+    spans = [file.old[span.first : span.last] != file.new[span.start : span.stop] for span in file.spans]
+    return all(ends) and all(spans)
 
 
 def _comment(language: str, chance: random.Random) -> tuple[str, str]:
@@ -198,21 +198,21 @@ def _style(format_: str, chance: random.Random, shape: str) -> Style:
 def _injected(file: File, comment: tuple[str, str], chance: random.Random) -> File:
     """A line of the file that looks like a marker, where nothing changes."""
     gaps = []
-    for place, (above, below) in enumerate(zip([None, *file.spans], [*file.spans, None], strict=True)):
+    for gap, (above, below) in enumerate(zip([None, *file.spans], [*file.spans, None], strict=True)):
         first = above.last if above else 0
         last = below.first if below else len(file.old)
-        gaps += [(place, index) for index in {first, last, chance.randint(first, last)} if first < index < last]
+        gaps += [(gap, index) for index in {first, last, chance.randint(first, last)} if first < index < last]
     if not gaps:
         return file
-    place, index = chance.choice(gaps)
-    shift = (file.spans[place - 1].stop - file.spans[place - 1].last) if place else 0
+    gap, index = chance.choice(gaps)
+    shift = (file.spans[gap - 1].stop - file.spans[gap - 1].last) if gap else 0
     row = comment[0] + chance.choice(_INJECTED) + comment[1]
     indent = file.old[index][: len(file.old[index]) - len(file.old[index].lstrip())]
     old, new = list(file.old), list(file.new)
     old.insert(index, indent + row)
     new.insert(index + shift, indent + row)
-    moved = [Span(*(each + 1 for each in span)) for span in file.spans[place:]]
-    return File(old, new, (*file.spans[:place], *moved))
+    moved = [Span(*(bound + 1 for bound in span)) for span in file.spans[gap:]]
+    return File(old, new, (*file.spans[:gap], *moved))
 
 
 def _trailing(file: File, chance: random.Random) -> File:
@@ -244,24 +244,24 @@ def _segments(file: File, style: Style, chance: random.Random) -> list[Span]:
         after = 0 if style.shape in ("ends-changed", "bare", "outline-ends-changed") else after
         grown.append(Span(span.first - before, span.last + after, span.start - before, span.stop + after))
     merged = [grown[0]]
-    for each in grown[1:]:
+    for segment in grown[1:]:
         above = merged[-1]
-        apart = each.first - above.last
+        apart = segment.first - above.last
         if apart <= 0 or (apart <= 2 and chance.random() < 0.5):
-            merged[-1] = Span(above.first, each.last, above.start, each.stop)
+            merged[-1] = Span(above.first, segment.last, above.start, segment.stop)
         else:
-            merged.append(each)
+            merged.append(segment)
     return merged
 
 
-def _unique(rows: Sequence[str], place: int, count: int, most: int, step: int) -> int:
+def _unique(rows: Sequence[str], gap: int, count: int, most: int, step: int) -> int:
     """As many lines as make the context one of its kind in the file, twelve more at most."""
-    for wanted in range(count, min(most, count + 12) + 1):
-        block = rows[place : place + wanted] if step > 0 else rows[place - wanted : place]
-        if wanted and any(row.strip() for row in block):
+    for index in range(count, min(most, count + 12) + 1):
+        block = rows[gap : gap + index] if step > 0 else rows[gap - index : gap]
+        if index and any(row.strip() for row in block):
             size = len(block)
-            if sum(list(rows[at : at + size]) == list(block) for at in range(len(rows) - size + 1)) == 1:
-                return wanted
+            if sum(list(rows[index : index + size]) == list(block) for index in range(len(rows) - size + 1)) == 1:
+                return index
     return min(most, count + 12)
 
 
@@ -293,41 +293,41 @@ class _Writer:
             low = max(0, first - self.chance.choice((0, 0, 1, 2, 5, 12)))
             high = min(count, last + self.chance.choice((0, 0, 1, 2, 5, 12)))
             attributes = f" start={low + 1} end={high}"
-        rows = self._rows(low, high, lambda place: self.chance.choice(_SAID_DRAFT[place]), bare=False)
+        rows = self._rows(low, high, lambda side: self.chance.choice(_SAID_DRAFT[side]), bare=False)
         return f'<file_edit path="{self.change.path}"{attributes}>\n' + "\n".join(rows) + "\n</file_edit>"
 
-    def _rows(self, low: int, high: int, said, *, bare: bool) -> list[str]:
+    def _rows(self, low: int, high: int, remarks, *, bare: bool) -> list[str]:
         out: list[str] = []
         for number, segment in enumerate(self.segments):
-            shown = self.file.new[segment.start : segment.stop]
+            new_rows = self.file.new[segment.start : segment.stop]
             if self.style.stripped:
-                shown = [row.rstrip() for row in shown]
+                new_rows = [row.rstrip() for row in new_rows]
             above = self.segments[number - 1].last if number else low
             for head in self._heads(segment.first, above):
                 if head > above:
-                    out = self._marked(out, said("here" if number else "before"), [self.file.old[head]])
+                    out = self._marked(out, remarks("here" if number else "before"), [self.file.old[head]])
                 out.append(self.file.old[head])
                 above = head + 1
             if segment.first > above and (number or self.style.leading):
-                out = self._marked(out, said("here" if number else "before"), shown)
-            out += shown
+                out = self._marked(out, remarks("here" if number else "before"), new_rows)
+            out += new_rows
         if self.segments[-1].last < high and self.style.trailing:
-            out = self._marked(out, said("after"), [])
+            out = self._marked(out, remarks("after"), [])
         return out
 
-    def _heads(self, place: int, above: int) -> list[int]:
+    def _heads(self, side: int, above: int) -> list[int]:
         """The lines below which a line lies, outermost first, from the line `above` on; none in other shapes."""
         if not self.style.shape.startswith("outline"):
             return []
-        depth = measure_depth(next((row for row in self.file.old[place:] if row.strip()), ""))
-        found: list[int] = []
-        for index in range(place - 1, above - 1, -1):
+        depth = measure_depth(next((row for row in self.file.old[side:] if row.strip()), ""))
+        heads: list[int] = []
+        for index in range(side - 1, above - 1, -1):
             row = self.file.old[index]
             if row.strip() and measure_depth(row) < depth:
                 depth = measure_depth(row)
                 if not CONTINUED.match(row.strip()):
-                    found.append(index)
-        return found[::-1]
+                    heads.append(index)
+        return heads[::-1]
 
     def _marked(self, out: list[str], words: str, following: Sequence[str]) -> list[str]:
         near = next((row for row in reversed(out) if row.strip()), "")

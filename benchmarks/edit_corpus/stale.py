@@ -24,59 +24,61 @@ _WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
 _NUMBER: Final = re.compile(r"\d+")
 
 
-def age(made: Made, chance: random.Random) -> Made | None:
+def age(edit: Made, chance: random.Random) -> Made | None:
     """An edit of a file that has lost its target since; None where the target can't be told from the rest of it."""
-    end = "\r\n" if "\r\n" in made.original else "\n"
-    rows = made.original.removesuffix(end).split(end)
+    end = "\r\n" if "\r\n" in edit.original else "\n"
+    rows = edit.original.removesuffix(end).split(end)
     way = chance.choice(sorted(_WAYS))
-    if not made.has_markers:
+    if not edit.has_markers:
         return None  # a range of lines, whatever they are
-    kept, near = _WAYS[way](rows, made.places, chance), ""
+    remaining_rows, near = _WAYS[way](rows, edit.places, chance), ""
     if chance.random() < 0.5:
-        near, kept = "near", _plant(rows, kept, made.places, chance)
-    if not kept or any(_stands(rows[each.first : each.last], kept) for each in made.places):
+        near, remaining_rows = "near", _plant(rows, remaining_rows, edit.places, chance)
+    if not remaining_rows or any(_stands(rows[place.first : place.last], remaining_rows) for place in edit.places):
         return None
-    text = end.join(kept) + (end if made.original.endswith(end) else "")
-    traits = (f"stale-{way}", *([near] if near else []), *made.traits)
-    return made._replace(original=text, expected=text, traits=traits, shape="stale")
+    text = end.join(remaining_rows) + (end if edit.original.endswith(end) else "")
+    traits = (f"stale-{way}", *([near] if near else []), *edit.traits)
+    return edit._replace(original=text, expected=text, traits=traits, shape="stale")
 
 
 def _removed(rows: Sequence[str], places: Sequence[Span], chance: random.Random) -> list[str]:
     """The file without the lines that the edit shows."""
-    gone = {index for each in places for index in range(each.first, each.last)}
-    return [row for index, row in enumerate(rows) if index not in gone]
+    removed = {index for place in places for index in range(place.first, place.last)}
+    return [row for index, row in enumerate(rows) if index not in removed]
 
 
 def _undefined(rows: Sequence[str], places: Sequence[Span], chance: random.Random) -> list[str]:
     """The file without the things in which the edit lies: the lines from one head to what follows its end."""
-    gone: set[int] = set()
-    for each in places:
-        first, last = each.first, each.last
+    removed: set[int] = set()
+    for place in places:
+        first, last = place.first, place.last
         depth = min((measure_depth(row) for row in rows[first:last] if row.strip()), default=0)
         while first > 0 and (not rows[first - 1].strip() or measure_depth(rows[first - 1]) >= max(depth, 1)):
             first -= 1
         while last < len(rows) and (not rows[last].strip() or measure_depth(rows[last]) >= max(depth, 1)):
             last += 1
-        gone.update(range(max(0, first - 1), last + 1))
-    return [row for index, row in enumerate(rows) if index not in gone]
+        removed.update(range(max(0, first - 1), last + 1))
+    return [row for index, row in enumerate(rows) if index not in removed]
 
 
 def _rewritten(rows: Sequence[str], places: Sequence[Span], chance: random.Random) -> list[str]:
     """The file with other words in every line that the edit shows and that has words."""
-    shown = {index for each in places for index in range(each.first, each.last)}
-    return [_reword(row, chance, often=0.7) if index in shown else row for index, row in enumerate(rows)]
+    rewritten = {index for place in places for index in range(place.first, place.last)}
+    return [_reword(row, chance, often=0.7) if index in rewritten else row for index, row in enumerate(rows)]
 
 
-def _plant(old: Sequence[str], kept: Sequence[str], places: Sequence[Span], chance: random.Random) -> list[str]:
+def _plant(
+    old: Sequence[str], remaining_rows: Sequence[str], places: Sequence[Span], chance: random.Random
+) -> list[str]:
     """The file with something much like the target in it: the target with a word or number of most lines changed, of
     the first and the last always."""
-    place = chance.choice(places)
-    block = old[place.first : place.last]
+    place_span = chance.choice(places)
+    block = old[place_span.first : place_span.last]
     telling = [index for index, row in enumerate(block) if sum(map(str.isalnum, row)) >= 3]
     edges = {*telling[:1], *telling[-1:]}
     copy = [_reword(row, chance, often=0.7 if index in edges else 0.2) for index, row in enumerate(block)]
-    at = min(chance.choice((place.first, chance.randint(0, len(kept)))), len(kept))
-    return [*kept[:at], *copy, *kept[at:]]
+    index = min(chance.choice((place_span.first, chance.randint(0, len(remaining_rows)))), len(remaining_rows))
+    return [*remaining_rows[:index], *copy, *remaining_rows[index:]]
 
 
 def _reword(row: str, chance: random.Random, *, often: float) -> str:
@@ -97,12 +99,12 @@ def _stands(block: Sequence[str], rows: Sequence[str]) -> bool:
     """Whether a part of the edit is still there: most of its lines that say something, its first or last one, or
     something that it defines by its name."""
     telling = [row.strip() for row in block if sum(map(str.isalnum, row)) >= 3]
-    there = Counter(row.strip() for row in rows)
-    left = {row for row in telling if row in there}
-    edges = any(row in there for row in (*telling[:1], *telling[-1:]))
+    counter = Counter(row.strip() for row in rows)
+    left = {row for row in telling if row in counter}
+    edges = any(row in counter for row in (*telling[:1], *telling[-1:]))
     names = {key for row in telling if (key := parse_line_key(row)) and key.startswith("definition ")}
-    named = not names.isdisjoint(parse_line_key(row) for row in rows)
-    return not telling or edges or named or 2 * len(left) > len(set(telling))
+    has_name = not names.isdisjoint(parse_line_key(row) for row in rows)
+    return not telling or edges or has_name or 2 * len(left) > len(set(telling))
 
 
 _WAYS: Final[dict[str, Callable[[Sequence[str], Sequence[Span], random.Random], list[str]]]] = {

@@ -51,8 +51,8 @@ def score_set(name: str, clones: Path, *, most: int = 1_000) -> tuple[dict[str, 
                     rankings, commit = Rankings(tree, tree.check_out(question.commit)), question.commit
                 count += 1
                 for step in STEPS:
-                    found = rankings.rank(step, question.text)
-                    for label, value in rate(found, question.files, is_any=not question.fix).items():
+                    paths = rankings.rank(step, question.text)
+                    for label, value in rate(paths, question.files, is_any=not question.fix).items():
                         scores[step][label].append(value)
     return scores, count
 
@@ -70,21 +70,21 @@ def read_questions(clone: Path, repository: str, entries: Sequence[str | list[st
     """Iterate over the questions of a repository: fixes ("+": with their reproduction), or text and files."""
     for entry in entries:
         if isinstance(entry, str):
-            found = parse_query(clone, repository, entry.rstrip("+"), reproduction=entry.endswith("+"))
-            if found is not None:
-                yield found
+            query = parse_query(clone, repository, entry.rstrip("+"), reproduction=entry.endswith("+"))
+            if query is not None:
+                yield query
         else:
             text, files = entry
             head = run_git(clone, "rev-parse", "HEAD").strip()
             yield Question(repository, head, text, tuple(files.split()))
 
 
-def rate(found: Sequence[str], wanted: Sequence[str], *, is_any: bool) -> dict[str, float]:
+def rate(paths: Sequence[str], expected_paths: Sequence[str], *, is_any: bool) -> dict[str, float]:
     """Return recall at each cut and NDCG at ten, by file. `is_any`: each of the files is an answer of its own."""
-    rated = {f"R@{cut}": len(set(found[:cut]) & set(wanted)) / len(wanted) for cut in CUTS}
+    rated = {f"R@{cut}": len(set(paths[:cut]) & set(expected_paths)) / len(expected_paths) for cut in CUTS}
     if is_any:
         rated = {label: float(value > 0) for label, value in rated.items()}
-    gain = [1 / math.log2(place + 2) for place, path in enumerate(found[:10]) if path in wanted]
-    most = 1 if is_any else min(len(wanted), 10)
-    ideal = sum(1 / math.log2(place + 2) for place in range(most))
+    gain = [1 / math.log2(index + 2) for index, path in enumerate(paths[:10]) if path in expected_paths]
+    most = 1 if is_any else min(len(expected_paths), 10)
+    ideal = sum(1 / math.log2(index + 2) for index in range(most))
     return {**rated, "NDCG@10": min(1.0, sum(gain[:most]) / ideal)}

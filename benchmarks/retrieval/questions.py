@@ -54,12 +54,14 @@ def mine_questions(repository: Path, name: str, count: int, *, pattern: str = FI
     log = run_git(repository, "log", "--no-merges", "-i", "-E", f"--grep={pattern}", "--format=%H")
     fixes = log.split()
     step = max(1, len(fixes) // (count * 4))
-    found: list[Question] = []
+    questions: list[Question] = []
     for number, commit in enumerate(fixes[::step]):
         question = parse_query(repository, name, commit, reproduction=pattern is FIX and number % 3 > 0)
         if question is not None and (pattern is FIX or len(question.text) > LONG):
-            found.append(question)
-    return [found[len(found) * at // count] for at in range(count)] if len(found) > count else found
+            questions.append(question)
+    return (
+        [questions[len(questions) * index // count] for index in range(count)] if len(questions) > count else questions
+    )
 
 
 def parse_query(repository: Path, name: str, fix: str, *, reproduction: bool) -> Question | None:
@@ -94,13 +96,13 @@ def clean_message(message: str, files: Sequence[str]) -> str:
 def _read_reproduction(repository: Path, fix: str) -> Iterator[str]:
     """Iterate over lines that a fix added to tests: those of the first file, without its comments."""
     diff = run_git(repository, "show", "--format=", "--no-renames", "-U0", fix)
-    kept, in_test = 0, False
+    row_count, in_test = 0, False
     for line in diff.splitlines():
         if line.startswith("+++ "):
             path = line[6:]
-            if kept:
+            if row_count:
                 return
             in_test = bool(ASIDE.search(path)) and path.rsplit(".", 1)[-1] in SOURCES
-        elif in_test and line.startswith("+") and kept < MAX_REPRODUCTION and line[1:].strip():
-            kept += 1
+        elif in_test and line.startswith("+") and row_count < MAX_REPRODUCTION and line[1:].strip():
+            row_count += 1
             yield line[1:]

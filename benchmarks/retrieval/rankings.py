@@ -26,16 +26,16 @@ class Rankings:
         self._paths = {row[0]: row[1] for row in rows}
         lines = {path: tree.read_lines(path) for path in set(self._paths.values())}
         bodies = {key: "\n".join(lines[path][start - 1 : end]) for key, path, start, end, *_ in rows}
-        self._texts = {path: "\n".join(each).lower() for path, each in lines.items()}
-        named = {row[0]: f"{row[4]} {row[5]}" for row in rows}
+        self._texts = {path: "\n".join(line).lower() for path, line in lines.items()}
+        names = {row[0]: f"{row[4]} {row[5]}" for row in rows}
         self._tables = sqlite3.connect(":memory:")
         self._fill("words", bodies, {}, _list_plain)
         self._fill("split", bodies, {}, _list_parts)
-        self._fill("paths", bodies, named, _list_parts)
-        self._fill("stems", bodies, named, split_words)
+        self._fill("paths", bodies, names, _list_parts)
+        self._fill("stems", bodies, names, split_words)
 
     def _fill(
-        self, table: str, bodies: dict[int, str], named: dict[int, str], split: Callable[[str], Iterable[str]]
+        self, table: str, bodies: dict[int, str], names: dict[int, str], split: Callable[[str], Iterable[str]]
     ) -> None:
         self._tables.execute(
             f"create virtual table {table} using fts5(body, path, symbol, content='',"
@@ -47,8 +47,8 @@ class Rankings:
                 (
                     key,
                     " ".join(split(body)),
-                    " ".join(split(self._paths[key] if named else "")),
-                    " ".join(split(named.get(key, ""))),
+                    " ".join(split(self._paths[key] if names else "")),
+                    " ".join(split(names.get(key, ""))),
                 )
                 for key, body in bodies.items()
             ),
@@ -69,8 +69,8 @@ class Rankings:
                 return self._rank_words("stems", set(split_words(question)))
             case _:
                 model = "" if step == "ranker" else "words256"
-                found = self._search.search(SearchRequest(text=question, limit=50, model=model))
-                return list(dict.fromkeys(place.path for place in found))
+                match = self._search.search(SearchRequest(text=question, limit=50, model=model))
+                return list(dict.fromkeys(hit.path for hit in match))
 
     def _count_words(self, question: str) -> list[str]:
         words = {word.lower() for word in _WORD.findall(question) if len(word) > 2}
@@ -78,10 +78,10 @@ class Rankings:
         return sorted(counts, key=lambda path: (-counts[path], path))
 
     def _rank_words(self, table: str, words: Iterable[str]) -> list[str]:
-        asked = " OR ".join(f'"{word}"' for word in sorted(words))
+        expression = " OR ".join(f'"{word}"' for word in sorted(words))
         rows = self._tables.execute(
             f"select rowid from {table} where {table} match ? order by bm25({table}, 1, 3, 2), rowid limit {_DEPTH}",
-            (asked,),
+            (expression,),
         )
         return list(dict.fromkeys(self._paths[key] for (key,) in rows))
 

@@ -127,7 +127,7 @@ class Connection:
     def _note_garbage(self, line: bytes) -> None:
         self.garbage = (self.garbage + line.decode("utf-8", "replace") + "\n")[:MAX_GARBAGE]
         if line.lstrip().startswith(b"{"):
-            self._refuse(None, PARSE_ERROR, "a line is not a message of JSON-RPC")
+            self._refuse(None, PARSE_ERROR, "a line is not a JSON-RPC message")
 
     def _handle_answer(self, response: Mapping[str, Any]) -> None:
         number = response.get("id")
@@ -174,7 +174,7 @@ class Connection:
         except AgentTuiError as problem:
             self._refuse(identity, INTERNAL_ERROR, problem.format_with_hint())
         except Exception as problem:  # an internal fault in one answer must not end the connection
-            self._refuse(identity, INTERNAL_ERROR, f"unexpected fault: {type(problem).__name__}")
+            self._refuse(identity, INTERNAL_ERROR, f"unexpected error: {type(problem).__name__}")
         else:
             self._write({"jsonrpc": "2.0", "id": identity, "result": result})
 

@@ -41,7 +41,7 @@ def read_facts(data: bytes, max_chars: int) -> dict[str, Any]:
         try:
             parts.append(f"--- page {number} ---\n{page.extract_text()}")
         except Exception:  # an unreadable page must not affect the others
-            parts.append(f"--- page {number}: it can't be read ---")
+            parts.append(f"--- page {number}: can't be read ---")
         if sum(map(len, parts)) > max_chars:
             break
     return {"pages": pages, "text": "\n".join(parts)[:max_chars]}

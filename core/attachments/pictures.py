@@ -58,7 +58,9 @@ def fit_picture(data: bytes, media_type: str, label: str, longest: int) -> Fitte
     except AttachmentRefused:
         raise
     except MemoryError:
-        raise AttachmentRefused(f"{label} needs more memory than there is.", hint="Make it smaller first.") from None
+        raise AttachmentRefused(
+            f"{label} needs more memory than is available.", hint="Make it smaller first."
+        ) from None
     except Exception as problem:  # a decoder's errors are of any class
         raise _build_refusal(media_type, label, problem) from problem
 
@@ -75,7 +77,7 @@ def _build_refusal(media_type: str, label: str, problem: Exception) -> Attachmen
         )
     detail = str(problem).strip().splitlines()
     suffix = f" ({detail[0][:120]})" if detail and "BytesIO" not in detail[0] else ""
-    return AttachmentRefused(f"{label} is a damaged {kind} picture{suffix}.", hint="Save it anew, or take it again.")
+    return AttachmentRefused(f"{label} is a damaged {kind} picture{suffix}.", hint="Save it again, or take it again.")
 
 
 def _fit_decoded(data: bytes, media_type: str, label: str, longest: int) -> FittedPicture:
@@ -123,8 +125,8 @@ def _check_size(picture: Image.Image, label: str) -> None:
 
 def _build_size_error(label: str, extent: str) -> AttachmentRefused:
     return AttachmentRefused(
-        f"{label} has too many pixels{extent and f' ({extent.strip()})'}: at most {MAX_PIXELS // 1_000_000} million.",
-        hint="Cut out the part that matters, or scale it down first.",
+        f"{label} has too many pixels{extent and f' ({extent.strip()})'}: at most {MAX_PIXELS // 1000000} million.",
+        hint="Crop it or scale it down first.",
     )
 
 
@@ -170,7 +172,7 @@ def _encode_picture(picture: Image.Image, *, photo: bool, label: str) -> tuple[b
         picture.save(buffer, name, quality=quality)
         if buffer.tell() <= MAX_BYTES:
             return buffer.getvalue(), kind
-    raise AttachmentRefused(f"{label} can't be made small enough to be sent.", hint="Scale it down first.")
+    raise AttachmentRefused(f"{label} can't be made small enough to send.", hint="Scale it down first.")
 
 
 def render_preview(data: bytes, columns: int, rows: int) -> tuple[str, ...]:

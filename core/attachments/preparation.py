@@ -50,7 +50,7 @@ def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_P
         raise AttachmentRefused(f"{label} is empty.", hint="Attach another file.")
     if len(data) > MAX_INPUT_BYTES:
         raise AttachmentRefused(
-            f"{label} has {format_size(len(data))}; at most {format_size(MAX_INPUT_BYTES)} can be attached.",
+            f"{label} is {format_size(len(data))}; at most {format_size(MAX_INPUT_BYTES)} can be attached.",
             hint="Make it smaller first.",
         )
     media_type = detect_media_type(data)
@@ -74,14 +74,14 @@ def _prepare_pdf(data: bytes, name: str) -> PreparedAttachment:
     label = name or "The PDF"
     if len(data) > MAX_PDF_BYTES:
         raise AttachmentRefused(
-            f"{label} has {format_size(len(data))}; at most {format_size(MAX_PDF_BYTES)} of PDF can be sent.",
-            hint="Split it, and attach the part that matters.",
+            f"{label} is {format_size(len(data))}; a PDF can have at most {format_size(MAX_PDF_BYTES)}.",
+            hint="Split it, and attach the part you need.",
         )
     facts = read_pdf_facts(data)
     if facts.encrypted:
         raise AttachmentRefused(f"{label} is encrypted: no model can read it.", hint="Save it without a password.")
     if facts.damaged:
-        raise AttachmentRefused(f"{label} is damaged: {facts.damaged}", hint="Open it in a viewer and save it anew.")
+        raise AttachmentRefused(f"{label} is damaged: {facts.damaged}", hint="Open it in a viewer and save it again.")
     attachment = Attachment(
         digest=hashlib.sha256(data).hexdigest(), media_type=PDF_MEDIA_TYPE, name=name, size=len(data), pages=facts.pages
     )

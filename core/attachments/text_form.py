@@ -19,7 +19,7 @@ BYTES_PER_PAGE: Final = 50_000  # of a PDF with an unknown number of pages
 def format_placeholder(attachment: Attachment, explanation: str = "") -> str:
     """Format a placeholder in one line; `explanation`: the reason, "" = the model does not accept this kind."""
     kind = "PDFs" if attachment.media_type == PDF_MEDIA_TYPE else "pictures"
-    reason = explanation or f"this model takes no {kind}"
+    reason = explanation or f"this model accepts no {kind}"
     name = f" {attachment.name}" if attachment.name else ""
     return f"[{classify_attachment(attachment)}{name}, {describe_attachment(attachment)}: not shown, {reason}]"
 
@@ -27,7 +27,7 @@ def format_placeholder(attachment: Attachment, explanation: str = "") -> str:
 def format_pdf_text(attachment: Attachment, text: str) -> str:
     """Format the text of a PDF in place of its bytes."""
     name = f" {attachment.name}" if attachment.name else ""
-    head = f"[the text of the pdf{name}, {describe_attachment(attachment)}; its pictures are not shown]"
+    head = f"[text of the pdf{name}, {describe_attachment(attachment)}; its pictures are not shown]"
     return f"{head}\n{text.strip()}\n[end of the pdf]"
 
 

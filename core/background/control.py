@@ -89,7 +89,7 @@ async def pull_agent(store: AgentStore, agent: BackgroundAgent, workspace: Path)
             f"the agent is {agent.state}.", hint=f"Stop it first: agent-tui agents stop {agent.id}", code="agent_runs"
         )
     if not agent.session:
-        raise CommandRejected("the agent did not begin: there is nothing to pull.", code="nothing_to_pull")
+        raise CommandRejected("the agent did not start: there is nothing to pull.", code="nothing_to_pull")
     agent_dir = get_agent_dir(agent.id)
     home = agent_dir / "sessions"
     worked_in = Path(agent.request.workspace_path) if agent.request.workspace_path else agent_dir / "project"
@@ -174,7 +174,7 @@ class WorkerLock:
         while not self._acquire():
             if monotonic() >= deadline:
                 os.close(self._descriptor)
-                raise StateError("a worker of this machine runs already.", code="worker_running")
+                raise StateError("a worker is already running on this machine.", code="worker_running")
             sleep(_PAUSE_SECONDS)
 
     def _acquire(self) -> bool:

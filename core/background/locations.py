@@ -31,14 +31,14 @@ def make_agents_dir() -> Path:
     try:
         make_private_directory(agents_dir)
     except OSError as problem:
-        raise StateError(f"the directory {agents_dir} can't be made: {problem.strerror}.") from problem
+        raise StateError(f"the directory {agents_dir} can't be created: {problem.strerror}.") from problem
     return agents_dir
 
 
 def get_agent_dir(name: str) -> Path:
     """Return the directory of one agent: its clone (`project`) and its sessions (`sessions`)."""
     if not _AGENT_ID.fullmatch(name):
-        raise StateError(f"{name!r} is no id of a background agent.")
+        raise StateError(f"{name!r} is not the id of a background agent.")
     return get_agents_dir() / name
 
 
@@ -48,7 +48,7 @@ def resolve_database(requested_address: str = "", configured_address: str = "") 
     address = requested_address or os.environ.get(DATABASE_VARIABLE, "").strip() or configured_address
     if address and not address.startswith(("postgresql://", "postgres://")):
         hint = "It looks like postgresql://user@host/database."
-        raise ConfigError(f"{address.partition('://')[0]!r} is no address of a PostgreSQL database.", hint=hint)
+        raise ConfigError(f"{address.partition('://')[0]!r} is not a PostgreSQL address.", hint=hint)
     return address
 
 

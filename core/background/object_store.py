@@ -68,17 +68,17 @@ def parse_address(text: str) -> BucketAddress:
     except ValueError:
         raise ConfigError("The address of the object store can't be read.", hint=LOOKS_LIKE) from None
     if "@" in parts.netloc or "@" in endpoint.netloc:
-        hint = "They belong into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or into a profile of AWS."
-        raise ConfigError("The address of the object store holds credentials.", hint=hint)
+        hint = "They belong in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in an AWS profile."
+        raise ConfigError("The address of the object store contains credentials.", hint=hint)
     if parts.scheme != "s3" or not _BUCKET.fullmatch(parts.netloc) or parts.fragment:
-        raise ConfigError("The address of the object store names no bucket.", hint=LOOKS_LIKE)
+        raise ConfigError("The address of the object store has no bucket.", hint=LOOKS_LIKE)
     if unknown := sorted(options.keys() - _OPTIONS):
         raise ConfigError(f"The address of the object store has an unknown option: {unknown[0]}.", hint=LOOKS_LIKE)
     if "endpoint" in options and (endpoint.scheme not in {"http", "https"} or not hosts[1] or endpoint.query):
-        raise ConfigError("The endpoint of the object store is no address of a server.", hint=LOOKS_LIKE)
+        raise ConfigError("The endpoint of the object store is not a server address.", hint=LOOKS_LIKE)
     prefix = parts.path.strip("/")
     if prefix and not {"", ".", ".."}.isdisjoint(prefix.split("/")):
-        raise ConfigError(f"{prefix!r} is no prefix of keys.", hint=LOOKS_LIKE)
+        raise ConfigError(f"{prefix!r} is not a valid key prefix.", hint=LOOKS_LIKE)
     return BucketAddress(
         bucket=parts.netloc,
         prefix=prefix,
@@ -184,17 +184,17 @@ class ObjectStore:
             hint = "Create it, or correct background.blobs."
             return StoreUnavailable(f"The object store has no bucket {self._address.bucket!r}.", hint=hint)
         if _REFUSED.search(message):
-            hint = f"Check the credentials of AWS: they have to list, read, write and delete in {location}."
+            hint = f"Check the AWS credentials: they must be able to list, read, write and delete in {location}."
             return StoreUnavailable(f"The object store refuses access to {location}: {code or 'forbidden'}.", hint=hint)
         if code in _WRONG_REGION:
-            hint = "Name its region in background.blobs: ?region=NAME."
+            hint = "Set its region in background.blobs: ?region=NAME."
             return StoreUnavailable(f"The bucket {self._address.bucket!r} is in another region.", hint=hint)
         if isinstance(problem, FileNotFoundError):
-            return StateError(f"A file of this agent is not in {location} any more.", code="file_missing")
+            return StateError(f"A file of this agent is missing from {location}.", code="file_missing")
         if code:
-            return StoreUnavailable(f"The object store failed at {location}: {code}.", hint="Its own log says more.")
+            return StoreUnavailable(f"The object store failed at {location}: {code}.", hint="Its own log has more.")
         endpoint = self._address.endpoint or "AWS"
-        hint = "See that it runs, and that the endpoint in background.blobs is right."
+        hint = "Check that it is running, and that the endpoint in background.blobs is right."
         return StoreUnavailable(f"The object store can't be reached at {endpoint}.", hint=hint)
 
 
@@ -211,7 +211,7 @@ def _read_profile() -> dict[str, str]:
         try:
             profiles.read(path, encoding="utf-8")
         except (ProfileUnreadable, OSError, UnicodeDecodeError):  # their messages quote lines of the file
-            raise ConfigError(f"{path} can't be read as a file of profiles of AWS.") from None
+            raise ConfigError(f"{path} can't be read as an AWS profile file.") from None
         if profiles.has_section(section):
             profile |= profiles[section]
     return profile
@@ -221,8 +221,8 @@ def _read_profile_credential() -> S3Credential:
     """Return the keys of that profile. Raises `ConfigError` if it has none."""
     profile = _read_profile()
     if not profile.get("aws_access_key_id") or not profile.get("aws_secret_access_key"):
-        hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile that holds both."
-        raise ConfigError("There are no credentials of AWS for the object store.", hint=hint)
+        hint = "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE to a profile that has both."
+        raise ConfigError("There are no AWS credentials for the object store.", hint=hint)
     return {
         "access_key_id": profile["aws_access_key_id"],
         "secret_access_key": profile["aws_secret_access_key"],

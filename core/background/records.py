@@ -87,8 +87,7 @@ def decode_agent(record: bytes) -> BackgroundAgent:
     except msgspec.DecodeError as problem:
         raise StateError(
             f"the record of a background agent can't be read: {problem}.",
-            hint="Its row was changed by another program, or by another version of this one. `agent-tui agents delete`"
-            " removes it.",
+            hint="Another program, or another version of this one, changed it. `agent-tui agents delete` removes it.",
             code="record_unreadable",
         ) from None
 
@@ -125,11 +124,9 @@ def build_agent(request: AgentRequest) -> BackgroundAgent:
     if request.repository_url:
         check_repository_url(request.repository_url, request.branch)
     elif request.branch:
-        raise CommandRejected(
-            "a branch goes with a repository; a workspace is taken as it stands.", code="branch_unfit"
-        )
+        raise CommandRejected("a branch needs a repository; a workspace is used as it is.", code="branch_unfit")
     elif not (path := Path(request.workspace_path)).is_absolute() or not path.is_dir():
         raise CommandRejected(
-            f"{request.workspace_path!r} is no absolute path of a directory.", code="workspace_unknown"
+            f"{request.workspace_path!r} is not an absolute directory path.", code="workspace_unknown"
         )
     return BackgroundAgent(id=new_id("bga"), request=request, created=now_ms())

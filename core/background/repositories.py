@@ -37,18 +37,18 @@ def check_repository_url(url: str, branch: str = "") -> None:
     """Raise `CommandRejected` unless it is safe to pass this address and branch to git."""
     hint = "It looks like https://host/group/project.git, ssh://git@host/project.git or git@host:project.git."
     if _UNFIT.search(url) or url.startswith("-") or len(url) > 2000:
-        raise CommandRejected(f"{url!r} is no address of a repository.", hint=hint, code="repository_invalid")
+        raise CommandRejected(f"{url!r} is not a repository address.", hint=hint, code="repository_invalid")
     if not _SCP_LIKE.fullmatch(url):
         parts = urlsplit(url)
         if parts.scheme not in SCHEMES or (parts.scheme != "file" and not parts.hostname):
-            raise CommandRejected(f"{url!r} is no address of a repository.", hint=hint, code="repository_invalid")
+            raise CommandRejected(f"{url!r} is not a repository address.", hint=hint, code="repository_invalid")
         if parts.hostname and parts.hostname.startswith("-"):
-            raise CommandRejected(f"{url!r} names no host.", hint=hint, code="repository_invalid")
+            raise CommandRejected(f"{url!r} has no host.", hint=hint, code="repository_invalid")
         if parts.password:
-            hint = "Let git's own credential helper know the password."
-            raise CommandRejected("the address holds a password.", hint=hint, code="repository_invalid")
+            hint = "Store the password in git's credential helper."
+            raise CommandRejected("the address contains a password.", hint=hint, code="repository_invalid")
     if branch and (not _BRANCH.fullmatch(branch) or ".." in branch or branch.endswith((".lock", "/", "."))):
-        raise CommandRejected(f"{branch!r} is no name of a branch.", code="branch_invalid")
+        raise CommandRejected(f"{branch!r} is not a branch name.", code="branch_invalid")
 
 
 async def clone_repository(url: str, branch: str, target: Path) -> None:
@@ -83,7 +83,7 @@ async def clone_repository(url: str, branch: str, target: Path) -> None:
     if process.returncode:
         _remove(target)
         lines = [line.strip() for line in error_output.decode("utf-8", "replace").splitlines() if line.strip()]
-        raise CloneFailed(f"{url} can't be cloned: {lines[-1] if lines else 'git did not say why'}.")
+        raise CloneFailed(f"{url} can't be cloned: {lines[-1] if lines else 'git gave no reason'}.")
 
 
 def _remove(target: Path) -> None:

@@ -123,7 +123,7 @@ async def _write_session(session_path: Path, log: bytes, files: AsyncIterator[tu
         try:
             async for path, data in files:
                 if not _is_stored_path(path):
-                    raise StateError(f"{path[:80]!r} is no path of a session's file.")
+                    raise StateError(f"{path[:80]!r} is not a path of a session file.")
                 await asyncio.to_thread(_write, directory, path, data)
             await asyncio.to_thread(_write, directory, "log.jsonl", log)
         finally:
@@ -173,7 +173,7 @@ async def import_session(source: Path, target: SessionStore) -> str:
     exists already, or can't be read or written."""
     session_path = target.get_path(source.name)
     if (session_path / "log.jsonl").exists():
-        raise StateError(f"the session {source.name} is in this workspace already.", code="session_exists")
+        raise StateError(f"the session {source.name} is already in this workspace.", code="session_exists")
     try:
         lines = await asyncio.to_thread(_read_whole_lines, source / "log.jsonl", 0)
         first, rest = lines.split(b"\n", 1)
@@ -181,7 +181,7 @@ async def import_session(source: Path, target: SessionStore) -> str:
         raise StateError(f"the session {source.name} can't be read: {problem}.") from problem
     envelope = decode_record(first)
     if envelope is None or not isinstance(envelope.event, SessionStarted):
-        raise StateError(f"the log of {source.name} does not begin as one of a session.")
+        raise StateError(f"the log of {source.name} does not start like a session log.")
     start_event = replace(envelope.event, workspace=str(target.workspace))
     if not target.sessions_path.exists():
         target.create().close()

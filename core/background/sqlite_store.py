@@ -205,7 +205,7 @@ class SqliteStore:
             # Opened for writing as well, so that it does not end with its last writer.
             return fifo, os.open(fifo, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as problem:
-            raise StateError(f"{fifo} can't be made: {problem.strerror}.") from problem
+            raise StateError(f"{fifo} can't be created: {problem.strerror}.") from problem
 
     async def store_log(self, agent: BackgroundAgent, start: int, data: bytes) -> bool:
         return True

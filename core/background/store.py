@@ -85,5 +85,5 @@ async def require_agent(store: AgentStore, name: str) -> BackgroundAgent:
     candidates = [candidate for candidate in await store.list_agents() if name and candidate.id.startswith(name)]
     if len(candidates) == 1:
         return candidates[0]
-    reason = "several agents begin so" if candidates else "there is no background agent of this id"
+    reason = "several agents start with this id" if candidates else "there is no background agent with this id"
     raise CommandRejected(f"{name!r}: {reason}.", hint="agent-tui agents list", code="agent_unknown")

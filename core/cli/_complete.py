@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
+from core.arguments import Arguments, Front
 from core.cli.completion import FIRST_WORDS
-from core.cli.parsing import MODES, Arguments, Front
+from core.cli.parsing import MODES
 from core.exits import ExitCode
 from core.providers.catalog.presets import KNOWN
 from core.records import parse_json, parse_toml

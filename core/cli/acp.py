@@ -10,11 +10,10 @@ from getpass import getpass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from core.arguments import Arguments, Front
 from core.cli.parsing import (
     EFFORTS,
     MODES,
-    Arguments,
-    Front,
     build_parser,
     parse_agent,
     parse_count,
@@ -34,8 +33,8 @@ agent-tui acp [--model PROVIDER/NAME | --agent NAME] [--mode MODE]
        agent-tui acp --setup"""
 TEXT: Final = """\
 Serve an editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim,
-Emacs ...) over standard input and output. What the agent edits stays in the
-shadow until you accept it in the editor."""
+Emacs ...) over standard input and output. The agent's edits stay in the shadow
+until you accept them in the editor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,26 +52,26 @@ class AcpArguments(Arguments, EngineOptions):
 def parse(argv: Sequence[str]) -> AcpArguments:
     """Parse the arguments of `agent-tui acp`; exits for wrong ones."""
     parser = build_parser("agent-tui acp", USAGE, TEXT)
-    parser.add_argument("--model", type=parse_model, metavar="NAME", help="the model to begin sessions with")
+    parser.add_argument("--model", type=parse_model, metavar="NAME", help="the model for new sessions")
     parser.add_argument("--agent", dest="model", type=parse_agent, metavar="NAME", help="let another agent answer")
     parser.add_argument("--mode", choices=MODES, metavar="MODE", help=f"{', '.join(MODES)}")
     parser.add_argument("--effort", choices=EFFORTS, metavar="LEVEL", help=f"{', '.join(EFFORTS)}")
     parser.add_argument(
-        "--review", choices=REVIEWS, default="end", help="ask about edits file by file, hunk by hunk, or at your word"
+        "--review", choices=REVIEWS, default="end", help="review edits file by file, hunk by hunk, or only on request"
     )
-    parser.add_argument("--auto-accept", action="store_true", help="let the editor choose to accept edits unasked")
+    parser.add_argument("--auto-accept", action="store_true", help="let the editor accept edits without asking")
     parser.add_argument(
         "--answer-timeout",
         type=parse_seconds,
         default=ANSWER_SECONDS,
         metavar="S",
-        help="seconds until a question that the editor does not answer counts as not answered",
+        help="seconds to wait for the editor's answer to a question",
     )
     parser.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
     parser.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
     parser.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
-    parser.add_argument("--trust", action="store_true", help="hear the rules and configuration of all projects")
-    parser.add_argument("--setup", action="store_true", help="choose a provider and save a key, then leave")
+    parser.add_argument("--trust", action="store_true", help="load the rules and configuration of all projects")
+    parser.add_argument("--setup", action="store_true", help="choose a provider, save a key, then quit")
     values = vars(parser.parse_args(argv))
     field_names = {field.name for field in fields(AcpArguments)}
     return AcpArguments(directory=Path.cwd(), **{name: value for name, value in values.items() if name in field_names})
@@ -88,7 +87,7 @@ def run(arguments: AcpArguments) -> int:
 
     if sys.stdin.isatty():
         sys.stderr.write(
-            "agent-tui acp waits for the lines of an editor, which starts it by itself: see docs/editors-and-http.md\n"
+            "agent-tui acp is started by an editor and waits for its messages: see docs/editors-and-http.md\n"
         )
     serve(
         AgentTerms(
@@ -107,7 +106,7 @@ async def _set_up() -> int:
     from core.transports.acp.logins import list_providers, save_login
 
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ConfigError("the set-up asks in a terminal.", hint="Start agent-tui acp --setup in one.")
+        raise ConfigError("setup needs a terminal.", hint="Run agent-tui acp --setup in one.")
     providers = await list_providers()
     for number, provider_status in enumerate(providers, 1):
         sys.stdout.write(
@@ -115,11 +114,11 @@ async def _set_up() -> int:
         )
     choice = await asyncio.to_thread(input, "Provider: ")
     if not (choice.isdecimal() and 0 < int(choice) <= len(providers)):
-        raise ConfigError(f"{choice!r} is none of them.", hint="Start again, and give a number of the list.")
+        raise ConfigError(f"{choice!r} is not on the list.", hint="Start again, and enter a number from the list.")
     provider = providers[int(choice) - 1]
-    key = await asyncio.to_thread(getpass, f"Key for {provider.label} (empty: keep it as it is): ")
-    model = (await asyncio.to_thread(input, f"Model ({provider.id}/NAME; empty: as it is): ")).strip()
+    key = await asyncio.to_thread(getpass, f"Key for {provider.label} (empty: no change): ")
+    model = (await asyncio.to_thread(input, f"Model ({provider.id}/NAME; empty: no change): ")).strip()
     name = model if model.startswith(f"{provider.id}/") or not model else f"{provider.id}/{model}"
     await save_login(cmd.ProviderConfigure(provider=provider.id, key=key.strip(), model=name))
-    sys.stdout.write("Saved. Go back to your editor.\n")
+    sys.stdout.write("Saved. Return to your editor.\n")
     return ExitCode.DONE

@@ -14,11 +14,12 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from core.arguments import Arguments, Front
 from core.background.control import SUCCESSION_SECONDS, WorkerLock, delete_agent, send_message, start_agent, stop_agent
 from core.background.locations import open_configured_store
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
 from core.background.store import AgentStore, require_agent
-from core.cli.parsing import MODES, Arguments, Front, build_parser, parse_count, parse_directory, parse_dollars
+from core.cli.parsing import MODES, build_parser, parse_count, parse_directory, parse_dollars
 from core.cli.streams import write_json
 from core.clock import now_ms
 from core.errors import CommandRejected, StateError
@@ -38,11 +39,11 @@ agent-tui agents start "TASK" [DIR | --repo URL [--branch NAME]] [--model NAME]
        agent-tui agents delete ID
        agent-tui agents worker [--concurrency N]"""
 TEXT: Final = """\
-A background agent works in the shadow of a project, or in a clone of a
-repository, without a screen. What it did waits for your review until you pull
-it. Agents are kept on this machine, or, with --database (or AGENT_TUI_DATABASE,
-or background.database), in the PostgreSQL database of a team, whose workers run
-on any number of machines."""
+A background agent works without a screen, in the shadow of a project or in a
+clone of a repository. Its changes stay out of your review until you pull them.
+Agents are stored on this machine, or, with --database (or AGENT_TUI_DATABASE,
+or background.database), in a team's PostgreSQL database, whose workers run on
+any number of machines."""
 VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "push", "delete", "worker")
 
 
@@ -81,13 +82,13 @@ def build_command_line() -> argparse.ArgumentParser:
     parser.add_argument("--max-steps", type=parse_count, metavar="N", help="end a turn after N model calls")
     parser.add_argument("--max-cost", type=parse_dollars, metavar="USD", help="end a turn when it has cost this much")
     parser.add_argument("--max-tokens", type=parse_count, metavar="N", help="end a turn after N tokens")
-    parser.add_argument("--database", metavar="URL", default="", help="the PostgreSQL database of a team")
+    parser.add_argument("--database", metavar="URL", default="", help="the team's PostgreSQL database")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    parser.add_argument("--follow", action="store_true", help="go on printing until it has ended")
+    parser.add_argument("--follow", action="store_true", help="keep printing until it ends")
     parser.add_argument("--concurrency", type=parse_count, metavar="N", default=4, help="agents at once in a worker")
     parser.add_argument("--until-idle", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--lease", type=parse_count, metavar="SECONDS", default=30, help="take up what is silent so long"
+        "--lease", type=parse_count, metavar="SECONDS", default=30, help="take over an agent that is silent this long"
     )
     return parser
 
@@ -259,7 +260,7 @@ def _print(agent: BackgroundAgent, *, as_json: bool) -> None:
         if value:
             sys.stdout.write(f"{label:<10}{value}\n")
     if agent.state in ENDED and agent.pending and not agent.pulled:
-        sys.stdout.write(f"Bring it under your review: agent-tui agents pull {agent.id}\n")
+        sys.stdout.write(f"Bring it into your review: agent-tui agents pull {agent.id}\n")
 
 
 def _encode(agent: BackgroundAgent) -> str:
@@ -271,8 +272,8 @@ async def _pull(arguments: AgentsArguments, store: AgentStore) -> int:
 
     agent = await require_agent(store, arguments.name)
     session = await pull_agent(store, agent, arguments.directory)
-    waiting = "1 file waits" if agent.pending == 1 else f"{agent.pending} files wait"
-    sys.stdout.write(f"{waiting} for your review: agent-tui --resume {session}\n")
+    waiting = "1 file" if agent.pending == 1 else f"{agent.pending} files"
+    sys.stdout.write(f"{waiting} pending review: agent-tui --resume {session}\n")
     return ExitCode.DONE
 
 
@@ -301,7 +302,7 @@ async def _find_attachable(arguments: AgentsArguments, store: AgentStore) -> str
     if agent.state in ENDED or not agent.session:
         raise CommandRejected(
             f"the agent is {agent.state}: there is nothing to attach to.",
-            hint=f"agent-tui agents pull {agent.id} brings its work here." if agent.session else "",
+            hint=f"agent-tui agents pull {agent.id} brings its changes here." if agent.session else "",
             code="nothing_to_attach",
         )
     return agent.session

@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Sequence
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from core import __version__
+from core.arguments import Arguments, EngineArguments, Front, PrintArguments, ScreenArguments, SessionArguments
 from core.cli.parsing import (
     EFFORTS,
     MODES,
-    Arguments,
-    Front,
-    OutputFormat,
     Parser,
     locate_subcommand,
     parse_agent,
@@ -31,10 +29,9 @@ from core.cli.parsing import (
 )
 from core.cli.print_mode.options import PRINT_OPTIONS, add_print_options, check_print_options, collect_print_values
 from core.exits import EXIT_MEANINGS, ExitCode
-from core.protocol.options import EngineOptions
 
 if TYPE_CHECKING:
-    from core.protocol.tools import ToolSettings
+    pass
 
 # Every name is a module of this package with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
@@ -76,97 +73,61 @@ agent-tui [DIR] [-c | --resume ID] [--mode MODE] [--model PROVIDER/NAME]
                  [--effort LEVEL]
        agent-tui [DIR] -p [PROMPT] [--output-format FORMAT | --json-schema FILE]
                  [--accept WHICH] [--allowed-tools NAMES]
-       agent-tui box run [--mode MODE] [--tier TIER] [--keep] DIR COMMAND
-       agent-tui review [DIR] [--print] [--accept PATH ... | --reject PATH ...]
-       agent-tui review [DIR] --take N
-       agent-tui review [DIR] --format github --pr-diff FILE --commit SHA
-       agent-tui diff [PATH ...] [--accepted] [--dir DIR]
-       agent-tui commit [DIR] [-m TEXT | --write-text] [--split todo | prompt]
-       agent-tui pr [DIR] [--title TITLE] [--write-text] [--draft] [--dry-run]
-       agent-tui plan list | show [FILE] | check [FILE] | set FILE TODO STATUS
-       agent-tui sessions [list [DIR] | show ID | search WORDS | tree
-                 | rename ID TITLE | tag ID TAG ... | export ID | delete ID]
-       agent-tui agents start "TASK" | list | show ID | pull ID | ...
-       agent-tui attach [SESSION | --list] [--dir DIR]
-       agent-tui permissions [DIR] [--remove ID]
-       agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]
-       agent-tui rules [DIR] [--for FILE ...] [--json]
-       agent-tui skills [list | check] [DIR] [--for FILE ...] [--json]
-       agent-tui commands [list [DIR] | explain NAME [ARGUMENTS]] [--json]
-       agent-tui mcp list | add | remove | test | login | logout [NAME]
-       agent-tui mcp serve [DIR]
-       agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json]
-       agent-tui image < PICTURE
-       agent-tui acp [--model NAME] [--mode MODE] [--review HOW] | --setup
-       agent-tui models [DIR] [--json]
-       agent-tui completion bash | zsh | fish
-       agent-tui serve [DIR] [--host HOST] [--port N | --socket PATH]
-       agent-tui index [status | build | search QUERY | clear] [DIR]
-       agent-tui config explain [KEY] | check | edit [--dir DIR]
-       agent-tui doctor [DIR] [--probe]
-       agent-tui help [TOPIC]
-       agent-tui report [DIR] [--out FILE]
-       agent-tui clean [--yes]
+       agent-tui COMMAND ...       details: agent-tui COMMAND --help
        agent-tui --demo [-c]"""
 
 DESCRIPTION = """\
-A terminal chat IDE. The agent edits in a shadow of your project: nothing
-reaches your files until you accept it, hunk by hunk. Commands run in a box
-over the shadow; where a machine has none, each one waits for your yes."""
+A terminal chat IDE. The agent edits in a shadow of your project: your files are
+untouched until you accept its changes, hunk by hunk. Commands are sandboxed; if
+that is impossible, you approve each one."""
+
+# A row begins with two spaces and the name of a command; its other rows are indented further.
+COMMANDS = """\
+commands:
+  review                show, accept or reject pending changes
+  diff                  print pending changes as a patch for git apply
+  commit                commit accepted changes, and nothing else
+  pr                    push the branch and open a pull request with evidence
+  sessions              list, show, search, rename, tag, export or delete
+                        sessions, or show the tree of forks
+  attach                show a running session: detached, or on another screen
+  agents                start, list, show, attach, message, stop, pull, push or
+                        delete background agents, or run a worker for them
+  plan                  list, show or check plans, or set the status of a todo
+  box                   run one command in the sandbox and list its changes
+  index                 search the project by meaning, or show the status of
+                        its index, build or clear it
+  models                show which model does what, with effort, fallbacks,
+                        window and price
+  rules                 list the rules loaded for an agent here, and why
+  skills                list or check the skills an agent can open here
+  commands              list the /name commands for prompts, or explain one
+  mcp                   list, add, remove or test MCP servers, login to or
+                        logout from one, or serve this project to other agents
+  hooks                 list the hooks that run here, or test those of an event
+  memory                list, keep and drop notes about the project
+  permissions           list what you always allow or deny, or remove some
+  config                explain a setting, check or edit the configuration
+  serve                 serve the chat API over HTTP, on this machine
+  acp                   serve an editor over the Agent Client Protocol
+  image                 save a picture from standard input and print its path,
+                        to paste into the prompt over SSH
+  completion            print a completion script for bash, zsh or fish
+  doctor                show versions, directories, keys (names only), local
+                        models and the sandbox; --probe tries each sandbox again
+  help                  print a page of the manual, or the list of its pages
+  report                write a bug report without secrets
+  clean                 list what can be deleted, with sizes; --yes deletes it
+  To open a directory with such a name, write ./doctor."""
 
 EXAMPLES = """\
-commands:
-  box run               run one command in the box and list what it did;
-                        agent-tui box run --help says more
-  review                show, accept or reject what waits for a review
-  diff                  print what waits for a review, for git apply
-  commit                commit what was accepted, and nothing else
-  pr                    push the branch and open a pull request with evidence
-  plan                  list, show or check the plans of this project, or set
-                        the status of a todo; agent-tui plan --help says more
-  sessions              list the sessions of this workspace, newest first; show,
-                        search, rename, tag, export or delete them
-  agents                start, list and steer background agents, or pull their
-                        changes for review; agent-tui agents --help says more
-  attach                show a session that runs: detached, or on another
-                        screen; agent-tui attach --help says more
-  image                 keep a picture from standard input and print its path,
-                        to be pasted into the prompt: for SSH
-  permissions           list what you allowed and refused for good, or forget it
-  memory                list, keep and drop notes about the project here
-  rules                 list the rule files an agent here is told of, and why
-  skills                list or check the skills an agent here can open, and why
-  commands              list what a prompt can call by /name, or show what a
-                        call would send
-  mcp                   list, add, remove or test MCP servers, which give the
-                        agent tools, or be one for another agent;
-                        agent-tui mcp --help says more
-  hooks                 list the hooks that run here, or test those of an event
-  acp                   serve an editor that speaks the Agent Client Protocol;
-                        agent-tui acp --help says more
-  models                show which model does what: its effort, its fallbacks,
-                        its window, and whether its price is known
-  completion            print a script that completes these command lines
-  serve                 serve the chat API by HTTP, on this machine
-  index                 search the project by meaning, or show, build or remove
-                        its index; agent-tui index --help says more
-  config                explain a setting, check the whole configuration, or
-                        edit it; agent-tui config --help says more
-  help                  print a page of the manual, or the list of its pages
-  report                write a report of a fault, without secrets, to send
-  clean                 list what can be deleted, with sizes; --yes deletes it
-  doctor                show versions, state directory, configuration, keys
-                        found (names only), local model servers and what
-                        contains commands; --probe tries every way anew
-                        (a directory of such a name is reached as ./doctor)
-
 examples:
   agent-tui                        open the current directory
-  agent-tui --demo                 the whole job on a sample project, no key
-  agent-tui ~/src/shop -c          go on with the last session there
+  agent-tui --demo                 a guided sample project, no key needed
+  agent-tui ~/src/shop -c          resume the last session there
   agent-tui --mode plan --model openai/gpt-5
   agent-tui --model ollama/qwen3   a model server on this machine
-  agent-tui --agent claude         the agent you pay for, in the shadow
+  agent-tui --agent claude         an agent you already pay for, in the shadow
   agent-tui -p "why does test_tax fail?" --mode ask
   git diff | agent-tui -p "review this" --output-format json
   agent-tui -p "what is wrong here?" --image screenshot.png
@@ -174,69 +135,25 @@ examples:
 
 UPDATE = """\
 update and uninstall:
-  agent-tui doctor says by which command, from your checkout or wheel: on the
-  package index the name belongs to somebody else's program. Before an
-  uninstall: agent-tui review shows what waits, agent-tui clean what is kept;
-  docs/settings-and-trouble.md names the rest."""
+  agent-tui doctor shows the command for your installation. Don't install from
+  the package index: the name belongs to another program there. Before you
+  uninstall, agent-tui review shows pending changes, and agent-tui clean shows
+  stored data; docs/settings-and-trouble.md lists the rest."""
 
 ENVIRONMENT = """\
 environment:
-  OPENAI_API_KEY, OPENAI_BASE_URL         a server that speaks chat completions
-  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server that speaks messages
-  OLLAMA_HOST                             where Ollama listens
-  AGENT_TUI_CONFIG_DIR                    where config.toml is
-  AGENT_TUI_STATE_DIR                     where sessions and pasted keys are
-  AGENT_TUI_TRACEBACK=1                   show where an error came from
-  VISUAL, EDITOR                          the editor that Ctrl+G opens"""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionArguments(Arguments, EngineOptions):
-    """A command line about a session: the engine's options, and the session to resume."""
-
-    continue_last: bool = False
-    resume: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenArguments(SessionArguments):
-    """`pane`: the pane that is open at the start, at `place`; `program`: the argv prefix that starts the engine."""
-
-    front: ClassVar[Front] = "screen"
-    demo: bool = False
-    pane: str = ""
-    place: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PrintArguments(SessionArguments):
-    """`prompt` None: read it from stdin. `images`: files to send with it, "-" = stdin. `best`: the models that the
-    prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
-    `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
-    the answer must match."""
-
-    front: ClassVar[Front] = "print"
-    interactive: bool = False
-    watch: bool = False
-    prompt: str | None = None
-    output_format: OutputFormat = "text"
-    accept: tuple[str, ...] = ()
-    images: tuple[str, ...] = ()
-    best: tuple[str, ...] = ()
-    tools: Mapping[str, ToolSettings] = field(default_factory=dict)
-    json_schema: Path | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EngineArguments(SessionArguments):
-    """The engine of a screen, which communicates over standard input and output."""
-
-    front: ClassVar[Front] = "engine"
+  OPENAI_API_KEY, OPENAI_BASE_URL         a server with the chat completions API
+  ANTHROPIC_API_KEY, ANTHROPIC_BASE_URL   a server with the messages API
+  OLLAMA_HOST                             address of Ollama
+  AGENT_TUI_CONFIG_DIR                    directory of config.toml
+  AGENT_TUI_STATE_DIR                     directory of sessions and saved keys
+  AGENT_TUI_TRACEBACK=1                   show tracebacks of errors
+  VISUAL, EDITOR                          the editor opened by Ctrl+G"""
 
 
 def _format_epilog() -> str:
     codes = "\n".join(f"  {code.value:<4}{EXIT_MEANINGS[code]}" for code in ExitCode)
-    return f"{EXAMPLES}\n\n{UPDATE}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
+    return f"{COMMANDS}\n\n{EXAMPLES}\n\n{UPDATE}\n\n{ENVIRONMENT}\n\nexit codes:\n{codes}"
 
 
 def build_main_parser() -> Parser:
@@ -255,7 +172,7 @@ def build_main_parser() -> Parser:
     _add_session_options(parser)
     add_print_options(parser)
     about_group = parser.add_argument_group("about")
-    about_group.add_argument("-h", "--help", action="help", help="show this help and leave")
+    about_group.add_argument("-h", "--help", action="help", help="show this help and exit")
     about_group.add_argument("--version", action="version", version=f"agent-tui {__version__}", help="show the version")
     parser.add_argument("--probe", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--engine", action="store_true", help=argparse.SUPPRESS)
@@ -272,30 +189,32 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         "--model",
         type=parse_model,
         metavar="NAME",
-        help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a provider that is "
-        "configured, or scripted/FILE",
+        help="openai/NAME, anthropic/NAME, a local server (ollama, lmstudio, llamacpp, vllm), a configured provider, "
+        "or scripted/FILE",
     )
     group.add_argument(
         "--agent",
         dest="model",
         type=parse_agent,
         metavar="NAME",
-        help="let another agent answer, in the box over the shadow: claude, codex, gemini, opencode, one that is "
-        "configured, or a command line that speaks ACP (short for --model acp/NAME)",
+        help="let another agent answer, sandboxed in the shadow: claude, codex, gemini, opencode, a configured one, or "
+        "a command line that speaks ACP (short for --model acp/NAME)",
     )
-    group.add_argument("--effort", choices=EFFORTS, metavar="LEVEL", help=f"how much it thinks: {', '.join(EFFORTS)}")
+    group.add_argument(
+        "--effort", choices=EFFORTS, metavar="LEVEL", help=f"how much the model thinks: {', '.join(EFFORTS)}"
+    )
     group.add_argument(
         "--demo",
         action="store_true",
-        help="a sample project and a scripted model: needs no key; with -c: go on with the last one",
+        help="a sample project with a scripted model, no key needed; with -c: resume the last one",
     )
     group.add_argument(
-        "--trust", action="store_true", help="hear the project's rules and configuration, in this run; see docs"
+        "--trust", action="store_true", help="load the project's rules, settings and git status for this run"
     )
     group.add_argument(
         "--private",
         action=argparse.BooleanOptionalAction,
-        help="keep nothing of the session when the program ends; see docs/safety.md",
+        help="save nothing of the session; see docs/safety.md",
     )
     _add_limit_options(group)
 
@@ -307,12 +226,12 @@ def _add_resume_options(group: argparse._ArgumentGroup) -> None:
         "--continue",
         dest="continue_last",
         action="store_true",
-        help="go on with the last session, the screen with the last that is no run of -p",
+        help="resume the last session; on the screen, the last that was not run with -p",
     )
     exclusive_group.add_argument(
-        "--resume", metavar="ID", type=parse_session_id, help="go on with the session of this id"
+        "--resume", metavar="ID", type=parse_session_id, help="resume the session with this id"
     )
-    group.add_argument("--at", metavar="PLACE", help="with -c or --resume: go to what a search has found")
+    group.add_argument("--at", metavar="PLACE", help="with -c or --resume: go to a search result")
 
 
 def _add_limit_options(group: argparse._ArgumentGroup) -> None:
@@ -327,30 +246,30 @@ def _find_front(args: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
         return "engine", words
     if words and words[0] == DOCTOR:
         if any(value not in (None, False) for name, value in vars(args).items() if name not in {"words", "probe"}):
-            parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory of that name")
+            parser.error(f"{words[0]} takes no options; write ./{words[0]} for a directory with that name")
         return "doctor", words[1:]
     if words and words[0] in SUBCOMMANDS and not Path(words[0]).is_dir():
-        parser.error(f"{words[0]} is a command, which stands first: agent-tui {words[0]} --help says what it takes")
+        parser.error(f"{words[0]} is a command and has to come first: agent-tui {words[0]} --help")
     return ("screen" if args.prompt is None else "print"), words
 
 
 def _check_combinations(front: Front, args: argparse.Namespace, parser: Parser) -> None:
     for name in PRINT_OPTIONS:
         if front != "print" and getattr(args, name) is not None:
-            parser.error(f"--{name.replace('_', '-')} only goes with -p")
+            parser.error(f"--{name.replace('_', '-')} works only with -p")
     if args.probe and front != "doctor":
-        parser.error("--probe only goes with doctor")
+        parser.error("--probe works only with doctor")
     check_print_options(args, parser)
     if args.at and (front != "screen" or not (args.continue_last or args.resume)):
-        parser.error("--at goes with -c or --resume, on the screen")
+        parser.error("--at works only with -c or --resume, on the screen")
     if args.demo and front == "print":
-        parser.error("--demo shows the screen; it does not go with -p")
+        parser.error("--demo needs the screen; it can't be combined with -p")
     if args.demo and args.resume:
-        parser.error("--resume ID goes on with a demo as well; leave --demo out")
+        parser.error("--resume ID resumes a demo too; leave out --demo")
     if args.private and (args.continue_last or args.resume):
-        parser.error("a private session leaves nothing to go on with: leave out --private, or -c and --resume")
+        parser.error("a private session can't be resumed: leave out --private, or -c and --resume")
     if args.demo and args.model:
-        parser.error("--demo brings its own scripted model; leave --model out")
+        parser.error("--demo has its own scripted model; leave out --model")
     if front == "print" and not args.prompt.strip() and (sys.stdin is None or sys.stdin.isatty()):
         parser.error('-p needs a prompt: agent-tui -p "your question", or pipe it in')
 

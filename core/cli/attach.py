@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory, parse_session_id
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory, parse_session_id
 from core.errors import StateError
 from core.exits import ExitCode
 from core.protocol.queries import SessionInfo
@@ -22,12 +23,12 @@ from core.transports.session_sockets import list_reachable
 
 USAGE = "agent-tui attach [SESSION | --list] [--dir DIR]"
 TEXT = """\
-Show a session that runs: one that was detached (/detach), or that another
-screen shows. Several screens can show one session; an approval or a question
-is answered at any of them.
+Show a running session: one that was detached (/detach), or that is open on
+another screen. Several screens can show one session; an approval or question can
+be answered on any of them.
 
-Without SESSION it is the running one of the project; of several, a list is
-printed. A session that runs nowhere is gone on with, as --resume does."""
+Without SESSION, the project's running session is shown; if there are several,
+they are listed. A session that is not running is resumed, as with --resume."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +78,7 @@ def choose_running(arguments: AttachArguments) -> tuple[str, Path] | None:
         return None
     if session := arguments.session:
         if (workspace := find_workspace(session)) is None:
-            hint = "`agent-tui attach --list` lists those that run, `agent-tui sessions` all of a project."
+            hint = "`agent-tui attach --list` lists the running ones, `agent-tui sessions` all of a project."
             raise StateError(f"there is no session {session!r}, or its project is gone.", hint=hint)
         return session, workspace
     running_sessions = _list_here(arguments.directory)
@@ -93,10 +94,10 @@ def run(arguments: AttachArguments) -> int:
     sessions = list_running() if arguments.list_only else _list_here(arguments.directory)
     if not sessions:
         location = "" if arguments.list_only else f" in {display_name(str(arguments.directory))}"
-        sys.stdout.write(f"No session runs{location}. Go on with the last one: agent-tui -c\n")
+        sys.stdout.write(f"No session is running{location}. Resume the last one: agent-tui -c\n")
         return ExitCode.DONE if arguments.list_only else ExitCode.FAILED
     for session in sessions:
         title = to_one_line(session.info.title or "Untitled")[:60]
         sys.stdout.write(f"{session.info.id}  {title}  {display_name(str(session.workspace))}\n")
-    sys.stdout.write("Show one of them: agent-tui attach SESSION\n")
+    sys.stdout.write("Show one: agent-tui attach SESSION\n")
     return ExitCode.DONE

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, TextIO
 
-from core.cli.parsing import MODES, Arguments, Front, ModeName, build_parser, parse_directory, parse_seconds
+from core.arguments import Arguments, Front
+from core.cli.parsing import MODES, ModeName, build_parser, parse_directory, parse_seconds
 from core.engine import Engine, EngineOptions
 from core.engine.shared.box import SharedBox
 from core.errors import AgentTuiError
@@ -43,26 +44,26 @@ TIERS = ("T1", "T2a", "T2b", "T2c", "T3")
 BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] [--report FILE] DIR COMMAND"
 
 BOX_TEXT = """\
-Run one shell command in DIR exactly as the agent's terminal would: in the box,
-without network, without input, over what is pending. Its standard output and
-standard error are this program's own, every byte as it is unless that is a
-terminal. Then, on standard error or in the file of --report, follow the tier
-and what the command did, one line each:
+Run one shell command in DIR exactly as the agent would: sandboxed, without
+network or input, on top of the pending changes. Its standard output and standard
+error are passed through; control characters are removed only in a terminal.
+Then, on standard error or in the file of --report, come the tier and what the
+command did, one per line:
 
-  created, edited, mode, deleted   files that would wait for your review
+  created, edited, mode, deleted   files that would go to review
   generated, git                   ignored files and the state of git, as a whole
   dropped, note                    what can't be kept, and why
 
-Nothing of it is kept; DIR stays as it is in any case. With --keep it waits for
-a review, and the next command with --keep sees it: agent-tui review DIR."""
+The changes are dropped and DIR stays as it is. With --keep they go to review,
+and the next command with --keep sees them: agent-tui review DIR."""
 
 BOX_CODES = """\
 exit codes:
   0-123   the command's own (also 126 not executable, 127 not found, and
           128 + N when signal N ended it)
   2       also: wrong arguments; nothing was started
-  124     its time was over (--timeout)
-  125     it was not run, or the box ended it: no such box here, no room, no state
+  124     timed out (--timeout)
+  125     not run, or ended by the sandbox: no such sandbox, no space, no state
   130     interrupted from the keyboard (Ctrl+C)"""
 
 
@@ -71,11 +72,11 @@ NOT_RUN = 125
 INTERRUPTED = 130
 POINTER = "box-session"
 _ENDS = {
-    "timed_out": "its time was over",
+    "timed_out": "it timed out",
     "flooded": f"it wrote more than {BoxLimits().output >> 20} MB",
-    "out_of_memory": "it took more memory than it may",
-    "disk_full": "there was no room for what it wrote",
-    "lost": "the box ended before the command did",
+    "out_of_memory": "it used too much memory",
+    "disk_full": "there was no space for what it wrote",
+    "lost": "the sandbox ended before the command did",
 }
 
 
@@ -97,12 +98,12 @@ def parse(argv: Sequence[str]) -> BoxArguments:
     parser = build_parser("agent-tui box run", BOX_USAGE, BOX_TEXT, BOX_CODES)
     parser.add_argument("words", nargs="*", metavar="DIR COMMAND", help="the project, and the command in quotes")
     parser.add_argument("--mode", choices=MODES, default="agent", help="plan and ask keep nothing (default: agent)")
-    parser.add_argument("--tier", choices=TIERS, help="only this kind of box (default: the strongest there is)")
+    parser.add_argument("--tier", choices=TIERS, help="only this kind of sandbox (default: the strongest available)")
     parser.add_argument("--timeout", type=parse_seconds, default=600, metavar="SECONDS", help="default: 600")
-    parser.add_argument("--report", metavar="FILE", help="what it did goes there (default: standard error)")
-    parser.add_argument("--keep", action="store_true", help="let what it changes wait for a review")
+    parser.add_argument("--report", metavar="FILE", help="write the report there (default: standard error)")
+    parser.add_argument("--keep", action="store_true", help="send its changes to review")
     if argv and argv[0] != "run" and argv[0] not in {"-h", "--help"}:
-        parser.error(f"the only thing to do with the box is run; usage: {BOX_USAGE}")
+        parser.error(f"the only action of box is run; usage: {BOX_USAGE}")
     args = parser.parse_intermixed_args([word for word in argv[:1] if word != "run"] + list(argv[1:]))
     if len(args.words) != 2 or not args.words[1].strip():
         parser.error("expected a directory and one command in quotes, such as: agent-tui box run . 'make test'")
@@ -144,7 +145,7 @@ class _BoxRun:
         if await self._boxes.find() is None:
             event = self._boxes.build_event()
             reason = f": {event.reason.rstrip('.')}." if event.reason else "."
-            return _report_not_run(f"no box here{reason} {event.cure}".rstrip())
+            return _report_not_run(f"no sandbox here{reason} {event.cure}".rstrip())
         session = await self._open()
         if isinstance(session, cmd.Reject):
             return _report_not_run(f"{session.message} {session.hint}".rstrip())
@@ -161,7 +162,7 @@ class _BoxRun:
         if not session_id:
             open_reply = await self._engine.submit(cmd.SessionOpen(mode=mode))
             if self._arguments.keep and isinstance(open_reply, cmd.Ack):
-                rename = cmd.SessionRename(session=open_reply.session, title="Commands in the box")
+                rename = cmd.SessionRename(session=open_reply.session, title="Sandboxed commands")
                 await self._engine.submit(rename)
                 (store.path / POINTER).write_text(open_reply.session, encoding="ascii")
             return open_reply
@@ -197,7 +198,7 @@ class _BoxRun:
             result = await running
         except asyncio.CancelledError:
             await terminal.close()
-            sys.stderr.write("agent-tui: interrupted; what the command had changed was dropped.\n")
+            sys.stderr.write("agent-tui: interrupted; the command's changes were dropped.\n")
             return INTERRUPTED
         finally:
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -205,7 +206,7 @@ class _BoxRun:
         await view.settle()
         await view.close()
         if (effects := effects_by_call.get(order.origin.call)) is None:
-            raise AgentTuiError("The box did not tell what the command did.")
+            raise AgentTuiError("The sandbox did not report what the command did.")
         self._report(result, _list_effects(known_changes, bulks, view.state, effects))
         return _to_exit_status(result)
 
@@ -246,7 +247,7 @@ def _list_effects(
 ) -> list[str]:
     """Return a line for every effect of the command; `known_changes` and `bulks` were pending before it."""
     if effects.discarded:
-        return ["discarded  all that it changed", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
+        return ["discarded  all its changes", *(f"{'note':<11}{_one_line(note)}" for note in effects.notes)]
     lines: list[str] = []
     for change in list_changes(state.changes):
         before = known_changes.get(change.path)
@@ -333,7 +334,7 @@ class _OutputStream:
             self._stream.buffer.flush()
         except OSError as error:
             if not isinstance(error, BrokenPipeError):
-                self.failure = f"its output could not all be written: {error.strerror}"
+                self.failure = f"its output could not be written completely: {error.strerror}"
             nowhere = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nowhere, self._stream.fileno())  # the rest of the buffer goes there, too
             os.close(nowhere)

@@ -17,7 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from core import crash_reports
-from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_count, parse_directory
 from core.cli.streams import write_json
 from core.clock import now_ms
 from core.exits import ExitCode
@@ -31,11 +32,10 @@ from core.user_dirs import get_cache_dir, get_state_dir
 
 CLEAN_USAGE: Final = "agent-tui clean [--days N] [--yes] [--json]"
 CLEAN_TEXT: Final = """\
-List what can be deleted, with its size: caches and indexes (they are made anew),
-sessions that nobody has used for N days, sample projects of the demo, what
-killed programs left, and reports of crashes. A session in which something waits
-for you, that has a tag, or that is open somewhere, is never among it. Nothing is
-deleted without --yes."""
+List what can be deleted, with its size: caches and indexes (they are rebuilt when
+needed), sessions unused for N days, sample projects of the demo, leftovers of
+killed programs, and crash reports. Sessions that are tagged, open somewhere, or
+have something pending are never included. Nothing is deleted without --yes."""
 DAYS: Final = 90
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB")
@@ -78,7 +78,7 @@ def run(arguments: CleanArguments) -> int:
         sys.stdout.write("".join(f"{line}\n" for line in format_leftovers(leftovers)))
     if not arguments.yes:
         if leftovers and not arguments.json:
-            sys.stdout.write("Nothing was deleted. agent-tui clean --yes deletes it.\n")
+            sys.stdout.write("Nothing was deleted. agent-tui clean --yes deletes all of this.\n")
         return ExitCode.DONE
     failures = [leftover for leftover in leftovers if not _delete(Path(leftover.path))]
     for leftover in failures:
@@ -96,7 +96,7 @@ def format_leftovers(leftovers: Sequence[Leftover]) -> Iterator[str]:
         yield f"{format_size(sum(leftover.size for leftover in group)):>9}  {kind}"
         yield from (f"{'':>9}    {format_size(leftover.size):>8}  {display_name(leftover.path)}" for leftover in group)
     yield (
-        f"{format_size(sum(leftover.size for leftover in leftovers)):>9}  in all"
+        f"{format_size(sum(leftover.size for leftover in leftovers)):>9}  total"
         if leftovers
         else "There is nothing to delete."
     )
@@ -113,14 +113,14 @@ def format_size(size: int) -> str:
 def find_leftovers(*, used_before: int) -> Iterator[Leftover]:
     """Iterate over everything that can be deleted. `used_before`: the expiry of a session, in ms since the epoch."""
     state = get_state_dir()
-    yield from _list_existing("caches, filled again when they are needed", get_cache_dir().glob("*"))
+    yield from _list_existing("caches, rebuilt when needed", get_cache_dir().glob("*"))
     for workspace in sorted((state / "workspaces").glob("*")):
         yield from _find_in_workspace(workspace, used_before)
     for copy in sorted((state / "demo").glob("*")):
         if all(map(_is_expendable, _find_sessions_of_demo(copy))):
-            yield from _list_existing("sample projects of the demo", [copy])
-    yield from _list_existing("left by programs that were killed", find_abandoned())
-    yield from _list_existing("reports of crashes", (state / crash_reports.FOLDER).glob("*"))
+            yield from _list_existing("demo sample projects", [copy])
+    yield from _list_existing("left by killed programs", find_abandoned())
+    yield from _list_existing("crash reports", (state / crash_reports.FOLDER).glob("*"))
 
 
 def _find_sessions_of_demo(copy: Path) -> Iterator[SessionInfo]:
@@ -133,11 +133,11 @@ def _find_in_workspace(workspace: Path, used_before: int) -> Iterator[Leftover]:
     logs = [path.parent for path in workspace.glob("sessions/*/log.jsonl")]
     infos = {directory: read_session_info(directory) for directory in logs}
     expired_directories = [path for path, info in infos.items() if _is_expendable(info) and info.updated < used_before]
-    yield from _list_existing("sessions that have expired", expired_directories)
+    yield from _list_existing("expired sessions", expired_directories)
     if any(info.locked for info in infos.values()):
         return  # its index and its cache are in use
-    yield from _list_existing("indexes of projects, built again when they are opened", workspace.glob("index.*"))
-    yield from _list_existing("caches of commands", [workspace / "cache"])
+    yield from _list_existing("project indexes, rebuilt when opened", workspace.glob("index.*"))
+    yield from _list_existing("command caches", [workspace / "cache"])
 
 
 def _is_expendable(info: SessionInfo) -> bool:

@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.skills import UNTRUSTED, format_skipped
 from core.cli.streams import write_json
 from core.engine.queries.extensions import list_commands, preview_command
@@ -28,10 +29,10 @@ agent-tui commands [list] [DIR] [--json]
        agent-tui commands explain NAME [ARGUMENTS] [--dir DIR] [--json]"""
 
 COMMANDS_TEXT = """\
-List what a prompt in DIR can call by /name beside the commands of the screen:
-your own command files and skills. explain prints what a call would send, with
-its arguments in place; nothing in it is run. Those of a project are listed once
-you trust it. agent-tui -p "/name arguments" sends one."""
+List what a prompt in DIR can call with /name besides the screen's own commands:
+your command files and skills. explain prints what a call would send, with its
+arguments filled in; nothing in it is run. A project's own are listed once you
+trust it. agent-tui -p "/name arguments" sends one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +50,13 @@ def parse(argv: Sequence[str]) -> CommandsArguments:
     parser = build_parser("agent-tui commands", COMMANDS_USAGE, COMMANDS_TEXT)
     parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default), or explain NAME [ARGUMENTS]; DIR")
     parser.add_argument("--dir", default="", metavar="DIR", help="with explain: the project")
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
     args = parser.parse_intermixed_args(argv)
     if args.words[:1] != ["explain"]:
         words = args.words[1:] if args.words[:1] == ["list"] else args.words
         return CommandsArguments(directory=parse_directory(words, parser), json=args.json)
     if len(args.words) < 2:
-        parser.error("explain needs the name of a command")
+        parser.error("explain needs a command name")
     directory = parse_directory([args.dir] if args.dir else [], parser)
     name, argument_text = args.words[1].removeprefix("/"), _join_words(args.words[2:])
     return CommandsArguments(directory=directory, name=name, given=argument_text, json=args.json)
@@ -89,7 +90,7 @@ def run(arguments: CommandsArguments) -> int:
 def format_commands(answer: CommandsAnswer) -> list[str]:
     """Format a line for every command: its name, its argument hint and its origin; below it, its description."""
     if not answer.commands and not answer.skipped:
-        return [f"There are no commands {'here' if answer.is_trusted else 'of your own'} but those of the screen."]
+        return [f"There are no commands {'here' if answer.is_trusted else 'of your own'} besides those of the screen."]
     lines = []
     for command in answer.commands:
         usage = f"/{command.name} {command.hint}".strip()
@@ -111,7 +112,7 @@ def _explain(workspace: Workspace, check: TrustCheck | None, arguments: Commands
         _write_json(preview)
         return ExitCode.DONE
     runs = "".join(
-        f"! would run, in the box and with nothing of it kept: {expose_line(command_line)}\n"
+        f"! would run sandboxed, and its changes would be dropped: {expose_line(command_line)}\n"
         for command_line in preview.runs
     )
     sys.stdout.write(f"{to_one_line(str(Path(preview.path)))}\n{runs}\n{expose_text(preview.text)}\n")

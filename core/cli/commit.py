@@ -10,7 +10,8 @@ from typing import ClassVar, Final, get_args
 
 from msgspec.structs import replace
 
-from core.cli.parsing import Front, build_parser, parse_directory
+from core.arguments import Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,
@@ -36,10 +37,10 @@ agent-tui commit [DIR] [-m MESSAGE | --write-text] [--split todo | prompt | topi
                         [--only PATH] [--hooks box | machine | none] [--dry-run] [--json]"""
 
 COMMIT_TEXT: Final = """\
-Commit what was accepted in a session of DIR and is in no commit yet: accepted
+Commit what was accepted in a session of DIR and is not committed yet: accepted
 hunks only. Your own edits stay uncommitted, what you have staged stays staged.
-The repository's hooks run in the box first, and if they pass, your git commits
-with them, as you."""
+The repository's hooks run sandboxed first; if they pass, your git commits with
+them, as you."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +58,15 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     """Parse the arguments of `agent-tui commit`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
     add_common_options(parser)
-    parser.add_argument("-m", "--message", default="", help="the message; else it is made of what was asked for")
+    parser.add_argument("-m", "--message", default="", help="the message; by default it is made from the prompts")
     parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
-    parser.add_argument("--only", action="append", default=[], metavar="PATH", help="of this file or directory alone")
-    parser.add_argument("--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): there first")
+    parser.add_argument("--only", action="append", default=[], metavar="PATH", help="only this file or directory")
+    parser.add_argument(
+        "--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): sandboxed first"
+    )
     args = parser.parse_intermixed_args(argv)
     if args.message and (args.write_text or args.split != "none"):
-        parser.error("-m is the message of one commit; it goes with neither --write-text nor --split")
+        parser.error("-m is the message of one commit; it can't be combined with --write-text or --split")
     return CommitArguments(
         directory=parse_directory(args.words, parser),
         session=args.session or "",
@@ -113,7 +116,7 @@ async def _commit(work: SessionChanges, arguments: CommitArguments) -> int:
     command = cmd.CommitMake(session=work.session, head=answer.head, commits=planned_commits, hooks=arguments.hooks)
     ends = await work.submit(command, ev.CommitMade, count=len(planned_commits))
     for file in answer.left_out:
-        print_notice(f"left      {display_name(file.path)} ({to_one_line(file.problem)})")
+        print_notice(f"left out  {display_name(file.path)} ({to_one_line(file.problem)})")
     return work.report(arguments, ends)
 
 
@@ -134,5 +137,5 @@ def _show_commits(arguments: CommitArguments, answer: q.CommitAnswer, messages: 
         lines += [
             f"  {file.operation:<7} {display_name(file.path)}  +{file.added} -{file.removed}" for file in group.files
         ]
-    lines += [f"  left    {display_name(file.path)} ({to_one_line(file.problem)})" for file in answer.left_out]
+    lines += [f"  left out  {display_name(file.path)} ({to_one_line(file.problem)})" for file in answer.left_out]
     sys.stdout.write(escape_hidden("\n".join(lines)) + "\n")

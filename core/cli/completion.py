@@ -14,14 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
+from core.arguments import Arguments, Front
 from core.cli.arguments import SUBCOMMANDS, build_main_parser
-from core.cli.parsing import MODES, Arguments, Front, Parser, build_parser, describe_subcommand
+from core.cli.parsing import MODES, Parser, build_parser, describe_subcommand
 from core.exits import ExitCode
 
 # The fixed first words of subcommands, which argparse sees as free words.
 FIRST_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "attach": (),
-    "agents": ("start", "list", "show", "attach", "message", "stop", "pull", "delete", "worker"),
+    "agents": ("start", "list", "show", "attach", "message", "stop", "pull", "push", "delete", "worker"),
     "box": ("run",),
     "commands": ("list", "explain"),
     "completion": ("bash", "zsh", "fish"),
@@ -131,9 +132,11 @@ def build_parser_tree() -> Parser:
 
 def _build_doctor_parser() -> Parser:
     """Build the parser of `doctor`, whose words are parsed by the main command line."""
-    parser = build_parser("agent-tui doctor", "agent-tui doctor [DIR] [--probe]", "Show what was found here.")
+    parser = build_parser(
+        "agent-tui doctor", "agent-tui doctor [DIR] [--probe]", "Show the environment and what works here."
+    )
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
-    parser.add_argument("--probe", action="store_true", help="try every way of containing commands anew")
+    parser.add_argument("--probe", action="store_true", help="try every sandbox again")
     return parser
 
 

@@ -14,7 +14,8 @@ from typing import ClassVar, Final, Literal
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import Parser, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.config.loading import load_with_notices
 from core.config.settings import FILE_NAME
@@ -33,13 +34,12 @@ from core.workspace import Workspace
 
 CONFIG_USAGE: Final = "agent-tui config explain [KEY] [--json] | check [--json] | edit   [--dir DIR]"
 CONFIG_TEXT: Final = """\
-explain lists the settings as they hold in DIR, each with the file and line it
-comes from; with a KEY (limits.max_cost, providers.work, ui) what it means, its
-default and what it may be. check looks for mistakes of every kind at once, also
-in rules, keys, themes, models, MCP servers, hooks and skills; it fails if
-nothing would start. edit opens your config.toml in $VISUAL or $EDITOR and
-checks what you wrote before it is saved."""
-HEAD: Final = "# agent-tui config explain says what can stand here.\n"
+explain lists the settings in effect in DIR, each with the file and line it comes
+from; with a KEY (limits.max_cost, providers.work, ui) its meaning, default and
+valid values. check looks for mistakes in everything at once, also in rules, keys,
+themes, models, MCP servers, hooks and skills; it fails if nothing would start.
+edit opens your config.toml in $VISUAL or $EDITOR and checks it before saving."""
+HEAD: Final = "# agent-tui config explain lists the settings.\n"
 _WIDTH: Final = 80
 Action = Literal["explain", "check", "edit"]
 FindEditor = Callable[[Mapping[str, str]], list[str]]
@@ -61,7 +61,7 @@ def parse(argv: Sequence[str]) -> ConfigArguments:
     parser.add_argument("action", choices=("explain", "check", "edit"), metavar="ACTION", help="explain, check or edit")
     parser.add_argument("key", nargs="?", default="", metavar="KEY", help="a setting, or a table of them")
     parser.add_argument("--dir", default="", metavar="DIR", help="the project (default: the current directory)")
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
     args = parser.parse_intermixed_args(argv)
     _check_together(args.action, args.key, args.json, parser)
     directory = parse_directory([args.dir] if args.dir else [], parser)
@@ -72,7 +72,7 @@ def _check_together(action: str, key: str, as_json: bool, parser: Parser) -> Non
     if key and action != "explain":
         parser.error(f"{action} takes no key; explain does")
     if as_json and action == "edit":
-        parser.error("--json goes with explain and check")
+        parser.error("--json works only with explain and check")
 
 
 def run(arguments: ConfigArguments, *, check_interface: InterfaceCheck, find_editor: FindEditor) -> int:
@@ -117,7 +117,7 @@ def format_settings(rows: Sequence[SettingRow]) -> Iterator[str]:
 def _format_setting(row: SettingRow) -> Iterator[str]:
     yield f"{row.key} = {_format_value(row.value)}"
     for label, text in (
-        ("from", row.source or "the program: nothing sets it"),
+        ("from", row.source or "default"),
         ("means", row.meaning),
         ("valid", row.valid),
         ("default", _format_value(row.default)),
@@ -138,7 +138,7 @@ def format_problems(problems: Sequence[SettingsProblem], *, is_trusted: bool = T
         if problem.hint:
             yield f"  {to_one_line(problem.hint)}"
     if not problems:
-        yield "Nothing is wrong."
+        yield "No problems."
     if not is_trusted:
         yield "The project's own files were not read: you have not trusted it."
 
@@ -182,7 +182,7 @@ class _Editing:
     def _ask(self) -> str:
         """Return the user's choice about an invalid file; without a terminal it is not saved."""
         while sys.stdin.isatty():
-            sys.stdout.write("e: edit it again, s: save it as it is, q: save nothing [e] ")
+            sys.stdout.write("e: edit again, s: save as it is, q: quit without saving [e] ")
             sys.stdout.flush()
             answer = (sys.stdin.readline() or "q").strip().lower()[:1] or "e"
             if answer in {"e", "s", "q"}:

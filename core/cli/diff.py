@@ -7,9 +7,11 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Final, Literal
 
-from core.cli.parsing import Front, build_parser, parse_directory, parse_session_id
+from core.arguments import Front
+from core.cli.parsing import build_parser, parse_directory, parse_session_id
 from core.cli.review import find_session_to_review
 from core.cli.session_changes import (
     ChangesArguments,
@@ -27,17 +29,17 @@ from core.text.exposure import expose_full_line
 DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
 
 DIFF_TEXT: Final = """\
-Print what waits for a review as one patch. `agent-tui diff | git apply` puts it
-into another work tree of the same state: binary files, modes, links and renames
-too. PATH limits it to files and directories. With --accepted: what was accepted
-and is in no commit yet, from the last commit on."""
+Print all pending changes as one patch. `agent-tui diff | git apply` applies it to
+another work tree in the same state: binary files, modes, links and renames too.
+PATH limits it to files and directories. With --accepted: what was accepted and
+is not committed yet, since the last commit."""
 
 DIFF_CODES: Final = """\
 exit codes:
   0   done (also when there is nothing)
   1   failed; the message says why
   2   wrong arguments
-  4   something is not in it; the messages say what"""
+  4   something is missing from the patch; the messages say what"""
 
 
 _SIGNS: Final = frozenset("+- ")
@@ -57,13 +59,17 @@ def parse(argv: Sequence[str]) -> DiffArguments:
     """Parse the arguments of `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui diff", DIFF_USAGE, DIFF_TEXT, DIFF_CODES)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files and directories")
-    parser.add_argument("--accepted", action="store_true", help="what was accepted and is in no commit yet")
+    parser.add_argument("--accepted", action="store_true", help="what was accepted and is not committed yet")
     parser.add_argument("--dir", default="", metavar="DIR", help="the project; the current directory by default")
-    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="default: the last one")
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
     args = parser.parse_intermixed_args(argv)
+    directory = parse_directory([args.dir] if args.dir else [], parser)
+    for path in args.paths:
+        if Path(path).is_dir() and not Path(path).resolve().is_relative_to(directory.resolve()):
+            parser.error(f"{path} is outside the project {directory}; for another project use --dir {path}")
     return DiffArguments(
-        directory=parse_directory([args.dir] if args.dir else [], parser),
+        directory=directory,
         session=args.session or "",
         json=args.json,
         paths=tuple(args.paths),
@@ -88,6 +94,7 @@ async def _run(arguments: DiffArguments) -> int:
     if not session and arguments.which == "pending":
         session = find_session_to_review(arguments.directory)
         if not session:
+            print_notice(_describe_nothing(arguments))
             return ExitCode.DONE
     async with open_changes(arguments, session) as work:
         return await _print(work, arguments)
@@ -108,6 +115,13 @@ async def _print(work: SessionChanges, arguments: DiffArguments) -> int:
     else:
         sys.stdout.buffer.write(answer.patch)
     sys.stdout.flush()
+    if not answer.patch and not answer.left_out:
+        print_notice(_describe_nothing(arguments))
     for path, reason in answer.left_out:
-        print_notice(f"left      {display_name(path)} ({to_one_line(reason)})")
+        print_notice(f"left out  {display_name(path)} ({to_one_line(reason)})")
     return ExitCode.REFUSED if answer.left_out else ExitCode.DONE
+
+
+def _describe_nothing(arguments: DiffArguments) -> str:
+    location = f" in {', '.join(map(to_one_line, arguments.paths))}" if arguments.paths else ""
+    return f"agent-tui: nothing {'pending' if arguments.which == 'pending' else 'accepted and uncommitted'}{location}."

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from core import __version__
-from core.cli.parsing import Arguments, Front
+from core.arguments import Arguments, Front
 from core.config.loading import PROJECT_FILE, load_with_notices
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
@@ -28,6 +28,7 @@ from core.installation import describe_update
 from core.permissions.trust import TrustStore
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
+from core.providers.connection.keys import describe_storage
 from core.providers.hosted_agents import KNOWN_AGENTS, find_agent
 from core.sandbox.box import Tier
 from core.search_paths import list_ignored
@@ -46,14 +47,14 @@ UNHEARD = "not read: you have not trusted this project"
 
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
 _WIDTH = 12
-_HELD = "what a command changes is held for your review"
+_HELD = "sandboxed, file changes go to review"
 _MEANINGS = {
     Tier.NAMESPACES: f"{_HELD} (namespaces and an overlay)",
     Tier.BWRAP_OVERLAY: f"{_HELD} (bubblewrap and its overlay)",
     Tier.BWRAP_MOUNTED: f"{_HELD} (an overlay and bubblewrap)",
-    Tier.BWRAP_COPY: f"{_HELD} (bubblewrap, on a copy of the project)",
-    Tier.LANDLOCK: f"{_HELD} (Landlock, on a copy of the project); you are asked for each command",
-    Tier.NONE: "not contained: each command runs in your project itself, after you allow it",
+    Tier.BWRAP_COPY: f"{_HELD} (bubblewrap on a copy of the project)",
+    Tier.LANDLOCK: f"{_HELD} (Landlock on a copy of the project); you are asked before each command",
+    Tier.NONE: "not sandboxed: each command runs in your project itself, after you allow it",
 }
 
 
@@ -108,16 +109,16 @@ class _Check:
         yield "update", describe_update()
         yield "packages", ", ".join(f"{name} {_find_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
-        yield "git", shutil.which("git") or "none: the model is not told which files have changed"
+        yield "git", shutil.which("git") or "none: the model is not told which files changed"
         if ignored_names := list_ignored():
-            yield "not used", f"{', '.join(ignored_names)}: they lead into the project"
+            yield "not used", f"{', '.join(ignored_names)}: they point into the project"
         if self.clipboard is not None:
             yield "clipboard", self.clipboard()
         yield "workspace", self._report_trials(self._describe_workspace)
         yield "state", self._report_trials(self._describe_state_directory)
         settings = self._load_settings()
         config_path = get_config_dir() / FILE_NAME
-        yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: the defaults hold)'}"
+        yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: defaults apply)'}"
         if (self._directory / PROJECT_FILE).is_file():
             is_trusted = TrustStore(self._directory.resolve()).has_trust()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
@@ -132,6 +133,7 @@ class _Check:
         answer = asyncio.run(_load_models(settings))
         yield from _format_models(answer)
         yield "model", _describe_choice(answer)
+        yield "pasted keys", describe_storage()
 
     def _report_trials(self, find: Callable[[], object]) -> str:
         try:
@@ -143,7 +145,7 @@ class _Check:
     def _describe_workspace(self) -> str:
         root = Workspace(self._directory).root
         if not os.access(root, os.W_OK | os.X_OK):
-            self.notes.append(f"{root} can't be written: hunks can be reviewed, but not accepted.")
+            self.notes.append(f"{root} is not writable: you can review hunks, but not accept them.")
         return f"{root}{_describe_repository(root)}"
 
     def _describe_state_directory(self) -> str:
@@ -151,12 +153,12 @@ class _Check:
         nearest = next(path for path in (directory, *directory.parents) if path.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             self.problems.append(
-                f"The state directory {directory} can't be written. Set AGENT_TUI_STATE_DIR to one that can."
+                f"The state directory {directory} is not writable. Set AGENT_TUI_STATE_DIR to one that is."
             )
         if nearest != directory:
-            return f"{directory} (will be made)"
+            return f"{directory} (will be created)"
         count = len(SessionStore(self._directory).list_directories())
-        return f"{directory} ({count} {'session' if count == 1 else 'sessions'} of this workspace)"
+        return f"{directory} ({count} {'session' if count == 1 else 'sessions'} in this workspace)"
 
     def _count_hooks(self) -> str:
         from core.hooks.hook_files import load_hooks
@@ -165,7 +167,7 @@ class _Check:
         trust = TrustStore(workspace.root)
         table = load_hooks(workspace, trust.load_files().is_trusted if trust.has_trust() else None)
         self.notes += [f"{problem.source}: {problem.message}" for problem in table.problems]
-        suffix = f", {len(table.held)} more of the project wait for your trust" if table.held else ""
+        suffix = f", {len(table.held)} more of the project need your trust" if table.held else ""
         return f"{len(table.hooks) or 'none'}{suffix}"
 
     def _load_settings(self) -> Settings:
@@ -202,7 +204,7 @@ def _describe_containment(report: TierReport, *, is_probed: bool) -> Iterator[st
             error = f" [{trial.errno}]" if trial.errno not in trial.reason else ""
             yield " ".join(filter(None, (f"not {trial.tier.value}: {trial.reason.rstrip('.')}{error}.", trial.cure)))
         elif is_probed:
-            yield f"{trial.tier.value} held all attempts: {', '.join(item.name for item in trial.items)}"
+            yield f"{trial.tier.value} blocked all attempts: {', '.join(item.name for item in trial.items)}"
 
 
 def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
@@ -226,14 +228,14 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
     for name, (spec, program) in servers.items():
         yield f"{name} for {', '.join(spec.languages)}: {program}"
     if not servers:
-        yield "none found: what an edit breaks is told by tests and linters only (ty, gopls, rust-analyzer, … on PATH)"
+        yield "none found: only tests and linters report what an edit breaks (ty, gopls, rust-analyzer, … on PATH)"
 
 
 def _describe_search(settings: Settings) -> str:
     """Describe the web search engine, without a request to it."""
     search = settings.web.search
     if not settings.web.enabled:
-        return "none: the web is switched off (web.enabled)"
+        return "none: the web is turned off (web.enabled)"
     if reason := search.explain_absence():
         return f"none: {reason} ([web.search] in {FILE_NAME})"
     return " ".join(filter(None, (search.provider, search.base_url and f"at {redact(search.base_url)}")))
@@ -280,7 +282,7 @@ def _find_version(name: str) -> str:
 
 
 async def _load_models(settings: Settings) -> ModelsAnswer:
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     return await discover_models(settings)
 
@@ -315,10 +317,10 @@ def _describe_repository(root: Path) -> str:
     try:
         repository = find_confirmed_repository(root)
     except (GitFailed, OSError) as problem:
-        return f" (git can't be asked: {problem})"
+        return f" (git does not work: {problem})"
     if repository is None:
         has_git_file = os.path.lexists(root / ".git")
-        return " (.git is no repository that knows this directory)" if has_git_file else " (no git repository)"
+        return " (.git is not a repository that knows this directory)" if has_git_file else " (no git repository)"
     return "" if repository.root == root else f" (part of the repository {repository.root})"
 
 
@@ -326,7 +328,7 @@ def _describe_choice(answer: ModelsAnswer) -> str:
     if answer.default:
         return f"{answer.default} ({answer.reason})"
     if answer.models:
-        return "none yet: choose one of those that were found with /model, or name it with --model"
+        return "none yet: choose one of those found with /model, or name it with --model"
     return "none: set a key, start a local model server, or try agent-tui --demo"
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
-from core.cli.parsing import Arguments, Front, build_parser
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser
 from core.config.manual import find_page, list_pages, read_title, render_page
 from core.exits import ExitCode
 from core.text.display_names import to_one_line

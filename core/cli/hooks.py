@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import read_input, write_json
 from core.engine import Engine, EngineOptions
 from core.engine.queries.extensions import list_hooks
@@ -39,12 +40,12 @@ from core.workspace import Workspace
 HOOKS_USAGE = "agent-tui hooks list [DIR] [--json] | test EVENT [--file INPUT.json] [DIR]"
 
 HOOKS_TEXT = """\
-List the hooks that run for DIR, in their order, with the file each stands in;
-those marked - do not run, as nobody said yes to them yet. `test` runs those of
-an event as a session would, in the box, and shows what goes in, what comes out
-and what is made of it; what they change is dropped. --file holds fields of the
-event, such as {"tool_name": "Bash", "tool_input": {"command": "git push"}};
-- is standard input. On the screen, /hooks shows how each hook ended last."""
+List the hooks that run for DIR, in order, with the file that defines each; those
+marked - do not run, because you have not approved them. `test` runs those of an
+event as a session would, sandboxed, and shows input, output and outcome; their
+changes are dropped. --file holds fields of the event, such as
+{"tool_name": "Bash", "tool_input": {"command": "git push"}};
+- is standard input. On the screen, /hooks shows the last result of each hook."""
 MAX_SHOWN = 4_000  # characters of an output
 MAX_INPUT = 4 << 20
 
@@ -71,7 +72,7 @@ def parse(argv: Sequence[str]) -> HooksArguments:
     if action == "test":
         event = words.pop(0) if words else ""
         if event not in EVENTS_BY_NAME:
-            parser.error(f"test takes an event: {', '.join(HookEvent)}")
+            parser.error(f"test needs an event: {', '.join(HookEvent)}")
     return HooksArguments(directory=parse_directory(words, parser), event=event, file=args.file, json=args.json)
 
 
@@ -85,7 +86,7 @@ def run(arguments: HooksArguments) -> int:
         try:
             fields = _read_fields(arguments.file)
         except (OSError, msgspec.DecodeError) as error:
-            sys.stderr.write(f"agent-tui: {arguments.file} holds no JSON object: {error}\n")
+            sys.stderr.write(f"agent-tui: {arguments.file} is not a JSON object: {error}\n")
             return ExitCode.USAGE
         return asyncio.run(_test(arguments.directory, table, EVENTS_BY_NAME[arguments.event], fields))
     rows = list_hooks(table, workspace.root, {})
@@ -122,7 +123,7 @@ def _read_fields(name: str) -> dict[str, Any]:
             data = file.read(MAX_INPUT)
     fields = decode_json(data)
     if not isinstance(fields, dict):
-        raise msgspec.DecodeError("it is no object")
+        raise msgspec.DecodeError("it is not an object")
     return fields
 
 
@@ -142,9 +143,9 @@ async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Map
     matching_hooks = select_hooks(hooks, _list_subjects(fields), _list_texts(fields))
     for hook in table.held:
         if hook.event is event:
-            sys.stdout.write(f"not run, as nobody trusts it yet: {expose_line(hook.command)}\n")
+            sys.stdout.write(f"not run, not approved yet: {expose_line(hook.command)}\n")
     if not matching_hooks:
-        sys.stdout.write(f"No hook runs at {event}{f' for {_list_subjects(fields)[0]}' if fields else ''}.\n")
+        sys.stdout.write(f"No hook runs on {event}{f' for {_list_subjects(fields)[0]}' if fields else ''}.\n")
         return ExitCode.DONE
     options = EngineOptions(interactive=False, watch=False, preload=False, private=True)
     engine = Engine(directory, options=options)
@@ -153,7 +154,7 @@ async def _test(directory: Path, table: HookTable, event: HookEvent, fields: Map
         if isinstance(reply, cmd.Reject):
             raise AgentTuiError(reply.message, hint=reply.hint)
         host = engine.terminal(reply.session).host
-        runner, scene = HookRunner(host, lambda: False, lambda _: ""), _build_scene(reply.session, host.workspace)
+        runner, scene = HookRunner(host, lambda: False, lambda _: None), _build_scene(reply.session, host.workspace)
         is_refused = False
         for hook in matching_hooks:
             stdin = encode_payload(build_payload(hook, scene, fields))
@@ -183,4 +184,4 @@ def _format_test(hook: Hook, stdin: bytes, hook_run: HookRun, answer: HookAnswer
         for name in ("permission", "reason", "message", "context", "followup", "changed_input", "output", "failure")
         if (value := getattr(answer, name))
     ]
-    yield f"  answer  {'; '.join(answer_parts) or 'nothing: it goes on'}"
+    yield f"  answer  {'; '.join(answer_parts) or 'nothing: it continues'}"

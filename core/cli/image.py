@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, ClassVar, Final
 
+from core.arguments import Arguments, Front
 from core.attachments.preparation import MAX_INPUT_BYTES, prepare_attachment
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode
@@ -23,8 +24,8 @@ from core.filesystem.private_file import write_private
 from core.user_dirs import get_state_dir
 
 IMAGE_TEXT = """\
-Keeps a picture or a PDF from standard input for a week and prints its path,
-which can be pasted into the prompt. Over SSH, from your own machine:
+Saves a picture or PDF from standard input for a week and prints its path, to
+paste into the prompt. Over SSH, from your own machine:
 
   wl-paste -t image/png | ssh HOST agent-tui image
   xclip -selection clipboard -t image/png -o | ssh HOST agent-tui image
@@ -65,7 +66,7 @@ def save_picture(source: BinaryIO, folder: Path) -> Path:
     try:
         write_private(path, prepared.data)
     except OSError as problem:
-        raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Make room there.") from None
+        raise ConfigError(f"{path} can't be written: {problem.strerror}.", hint="Free some space there.") from None
     sweep(folder, older_than=time.time() - RETENTION_SECONDS)
     return path
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Literal, get_args
 import msgspec
 from msgspec.structs import replace
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_count, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_count, parse_directory
 from core.cli.streams import fit_json, read_input, write_json
 from core.config.loading import load_with_notices
 from core.errors import AgentTuiError
@@ -32,7 +33,8 @@ from core.index.database import (
 )
 from core.index.reader import IndexReader
 from core.permissions.trust import TrustStore
-from core.protocol.queries.search import IndexStatus, SearchHit
+from core.protocol.events import IndexStatus
+from core.protocol.queries.search import SearchHit
 from core.sessions.store import SessionStore
 from core.text.display_names import display_name, to_one_line
 
@@ -48,10 +50,9 @@ agent-tui index [status [--json]] [DIR]
        agent-tui index clear [DIR]"""
 
 INDEX_TEXT = """\
-Search the project by what its code means and says, or show, build or remove the
-index that this is done with. Sessions keep it up to date while they run; build
-and search do so first. A QUERY is a question, a name or the text of an issue;
-- reads it from standard input."""
+Search the project by meaning and words, or show, build or remove the index for
+it. Running sessions keep it up to date; build and search update it first. A QUERY
+is a question, a name or the text of an issue; - reads it from standard input."""
 
 _SHOWN: Final = 10
 _LISTED: Final = 50
@@ -72,7 +73,9 @@ def parse(argv: Sequence[str]) -> IndexArguments:
     parser = build_parser("agent-tui index", INDEX_USAGE, INDEX_TEXT)
     parser.add_argument("words", nargs="*", metavar="ACTION", help="status (default), build, search QUERY, clear; DIR")
     parser.add_argument("--json", action="store_true", help="places or status as JSON")
-    parser.add_argument("--limit", type=parse_count, metavar="N", help="the places to print: 10, with --json 50")
+    parser.add_argument(
+        "--limit", type=parse_count, metavar="N", help="number of results (default: 10, with --json 50)"
+    )
     args = parser.parse_intermixed_args(argv)
     words: list[str] = args.words
     action: Action = "status"
@@ -84,9 +87,9 @@ def parse(argv: Sequence[str]) -> IndexArguments:
             parser.error('search needs a question: agent-tui index search "where is the price rounded"')
         query, words = words[0], words[1:]
     if args.limit is not None and action != "search":
-        parser.error("--limit only goes with search")
+        parser.error("--limit works only with search")
     if args.json and action not in ("search", "status"):
-        parser.error("--json only goes with search and status")
+        parser.error("--json works only with search and status")
     directory = parse_directory(words, parser)
     return IndexArguments(directory=directory, action=action, query=query, json=args.json, limit=args.limit)
 
@@ -104,7 +107,7 @@ def run(arguments: IndexArguments) -> int:
             _show_status(database, arguments)
         case "search":
             if not database.exists():
-                _print_notice("there is no index of this project yet: building it first")
+                _print_notice("this project has no index yet: building it first")
             _bring_up_to_date(arguments.directory, database)
             _search_and_print(database, arguments)
     return ExitCode.DONE
@@ -145,12 +148,12 @@ def _describe(status: IndexStatus) -> str:
 def _clear(database: Path) -> None:
     lock = lock_for_building(database)
     if lock is None:
-        raise IndexFailed("a session keeps this index up to date.", hint="Close it, or set index.enabled = false.")
+        raise IndexFailed("a session is keeping this index up to date.", hint="Close it, or set index.enabled = false.")
     try:
         remove_index(database)
     finally:
         os.close(lock)
-    sys.stdout.write("The index is removed; the next session or search builds it anew.\n")
+    sys.stdout.write("The index is removed; the next session or search rebuilds it.\n")
 
 
 def _bring_up_to_date(directory: Path, database: Path) -> None:
@@ -164,7 +167,7 @@ def _bring_up_to_date(directory: Path, database: Path) -> None:
             finally:
                 os.close(lock)
     except (sqlite3.Error, OSError) as problem:
-        raise IndexFailed(f"the index can't be built: {problem}.", hint=f"It lies in {database.parent}.") from problem
+        raise IndexFailed(f"the index can't be built: {problem}.", hint=f"It is in {database.parent}.") from problem
 
 
 def _build(directory: Path, database: Path) -> None:
@@ -180,7 +183,7 @@ def _build(directory: Path, database: Path) -> None:
             builder.recover(problem)
             builder.finish()
         if builder.status.state == "failed":
-            raise IndexFailed(f"{builder.status.problem}.", hint=f"It lies in {database.parent}.")
+            raise IndexFailed(f"{builder.status.problem}.", hint=f"It is in {database.parent}.")
     finally:
         builder.close()
         progress.end()
@@ -235,7 +238,7 @@ def _search_and_print(database: Path, arguments: IndexArguments) -> None:
     except IndexFailed as failure:
         if failure.code != DAMAGED:
             raise
-        _print_notice(f"{failure.message} It is made anew")
+        _print_notice(f"{failure.message} It is being rebuilt")
         report_damage(database)
         _bring_up_to_date(arguments.directory, database)
         hits = _search(database, arguments.directory, text, limit)
@@ -270,7 +273,7 @@ def _add_route_vectors(request: SearchRequest, store: Path, directory: Path) -> 
     except IndexFailed:
         raise
     except AgentTuiError as failure:
-        _print_notice(f"the program's own model compares: {failure.message}")
+        _print_notice(f"the built-in model is used: {failure.message}")
         return request
     if problem:
         _print_notice(problem)
@@ -287,7 +290,7 @@ def _format_json(hits: Sequence[SearchHit]) -> str:
 
 def _format_text(hits: Sequence[SearchHit]) -> str:
     if not hits:
-        return "Nothing was found.\n"
+        return "Nothing found.\n"
     return "".join(
         f"{display_name(hit.path)}:{hit.start}-{hit.end}{'  ' + to_one_line(hit.symbol) if hit.symbol else ''}\n"
         for hit in hits

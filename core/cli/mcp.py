@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import Parser, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.engine import Engine, EngineOptions
 from core.errors import AgentTuiError, ConfigError
@@ -43,21 +44,20 @@ agent-tui mcp [list] [DIR] [--json]
        agent-tui mcp serve [DIR]"""
 
 MCP_TEXT = """\
-List the MCP servers of DIR and what became of each; add one to your own
-configuration (--scope user, the default) or to .mcp.json of the project
-(--scope project), or remove it there; all else in the file stays as it is.
---env NAME alone gives a server your variable of that name. test starts a
-server as a session would, in the box, lists its tools and ends it; what it
-writes is dropped. A server of the project needs your yes first: /mcp on the
-screen. There, servers and their tools are also switched off and on. login
-shows the page where you log in to a remote server, opens it in your browser,
-and waits for you to come back; logout forgets what was kept.
+List the MCP servers of DIR with their state; add one to your own configuration
+(--scope user, the default) or to the project's .mcp.json (--scope project), or
+remove it there; the rest of the file stays as it is. --env NAME alone passes
+your variable of that name to the server. test starts a server as a session
+would, sandboxed, lists its tools and stops it; files it writes are dropped. A
+server from the project needs your approval first: /mcp on the screen, which also
+turns servers and their tools on and off. login shows a remote server's login
+page, opens it in your browser, and waits for you; logout forgets the login.
 
-serve is a server itself, over standard input and output: another agent
-searches DIR and proposes edits, which wait for your review; see docs/mcp-and-web.md."""
+serve is itself a server, over standard input and output: another agent searches
+DIR and proposes edits, which go to your review; see docs/mcp-and-web.md."""
 
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
-_STATES: Final = {"unasked": "  (needs your yes)", "refused": "  (not allowed)", "off": "  (off)"}
+_STATES: Final = {"unasked": "  (needs your approval)", "refused": "  (not allowed)", "off": "  (off)"}
 _MAX_DESCRIPTION: Final = 200  # characters of a description
 _ACTIONS: Final = ("list", "add", "remove", "test", "login", "logout", "serve")
 Action = Literal["list", "add", "remove", "test", "login", "logout", "serve"]
@@ -83,12 +83,12 @@ def parse(argv: Sequence[str]) -> McpArguments:
     parser.add_argument(
         "words", nargs="*", metavar="ACTION", help="list (default), add, remove, test, login, logout, serve; NAME; DIR"
     )
-    parser.add_argument("--scope", choices=("user", "project"), default="user", help="whose file is changed")
-    parser.add_argument("--url", default="", help="where a remote server is")
+    parser.add_argument("--scope", choices=("user", "project"), default="user", help="which file to change")
+    parser.add_argument("--url", default="", help="address of a remote server")
     parser.add_argument("--transport", choices=("http", "sse"), default="", help="of a remote server")
-    parser.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="sent to a remote one")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME: VALUE", help="sent to a remote server")
     parser.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for the server")
-    parser.add_argument("--timeout", type=int, default=0, metavar="MS", help="that a call may be silent")
+    parser.add_argument("--timeout", type=int, default=0, metavar="MS", help="how long a call may be silent")
     parser.add_argument("--dir", default="", metavar="DIR", help="the project (default: the current directory)")
     parser.add_argument("--no-browser", action="store_true", help="login: only print the page's address")
     parser.add_argument("--json", action="store_true", help="the list, as JSON")
@@ -101,7 +101,7 @@ def parse(argv: Sequence[str]) -> McpArguments:
         directory = parse_directory(positionals or _list_given(args.dir), parser)
         return McpArguments(directory=directory, action=action, json=args.json)
     if len(positionals) != 1:
-        parser.error(f"{action} takes one NAME" + ("; the command stands behind --" if action == "add" else ""))
+        parser.error(f"{action} takes one NAME" + ("; put the command after --" if action == "add" else ""))
     entry = _build_entry(args, command, parser) if action == "add" else None
     directory = parse_directory(_list_given(args.dir), parser)
     return McpArguments(
@@ -121,11 +121,11 @@ def _list_given(word: str) -> list[str]:
 def _build_entry(args: Any, command: list[str], parser: Parser) -> dict[str, Any]:
     """Build the configuration entry that the options describe; exits for wrong options."""
     if bool(command) == bool(args.url):
-        parser.error("add takes either --url URL, or the command behind --: agent-tui mcp add NAME -- COMMAND ...")
+        parser.error("add takes either --url URL, or a command after --: agent-tui mcp add NAME -- COMMAND ...")
     entry: dict[str, Any] = {}
     if args.url:
         if args.env:
-            parser.error("--env is for a command; a remote server gets --header")
+            parser.error("--env is for a command; use --header for a remote server")
         entry |= {"type": args.transport or "http", "url": args.url}
         pairs = [header.partition(":") for header in args.header]
         if any(not name.strip() or not colon for name, colon, _ in pairs):
@@ -169,7 +169,7 @@ def _change(arguments: McpArguments) -> int:
     path = arguments.directory / PROJECT_FILES[0] if is_shared else get_config_dir() / OWN_FILE
     change_file(path, arguments.name, arguments.entry, is_shared=is_shared)
     verb = "removed from" if arguments.entry is None else "added to"
-    needs = " It needs your yes before it runs: /mcp on the screen." if is_shared and arguments.entry else ""
+    needs = " It needs your approval before it runs: /mcp on the screen." if is_shared and arguments.entry else ""
     sys.stdout.write(f"{arguments.name} {verb} {to_one_line(str(path))}.{needs}\n")
     return ExitCode.DONE
 
@@ -201,7 +201,7 @@ def format_servers(answer: ServersAnswer) -> Iterator[str]:
     for problem in answer.problems:
         yield f"! {to_one_line(problem)}"
     if not answer.is_trusted:
-        yield "This project is not trusted: none of its own servers is known."
+        yield "This project is not trusted: its own servers are not loaded."
 
 
 def _log_in_or_out(arguments: McpArguments) -> int:
@@ -212,14 +212,14 @@ def _log_in_or_out(arguments: McpArguments) -> int:
         sys.stdout.write(f"Log in to {arguments.name} at {urlsplit(url).netloc}, on this page:\n\n{safe_url}\n\n")
         is_open = arguments.browser and open_in_browser(url)
         sys.stdout.write("It is open in your browser; " if is_open else "Open it in a browser on this machine; ")
-        sys.stdout.write("this waits until you come back.\n")
+        sys.stdout.write("waiting until you come back.\n")
         sys.stdout.flush()
 
     config = _find_allowed(arguments)
     variables = Variables(Workspace(arguments.directory).root, os.environ)
     if arguments.action == "logout":
         is_forgotten = log_out(config, variables)
-        sys.stdout.write(f"The login to {config.name} is {'forgotten' if is_forgotten else 'none that is kept'}.\n")
+        sys.stdout.write(f"The login to {config.name} is {'forgotten' if is_forgotten else 'not stored'}.\n")
     else:
         sys.stdout.write(f"{to_one_line(asyncio.run(log_in(config, variables, show)))}\n")
     return ExitCode.DONE
@@ -232,9 +232,11 @@ def _find_allowed(arguments: McpArguments) -> ServerConfig:
     servers = load_servers(workspace, trust.load_files().is_trusted if trust.has_trust() else None).servers
     config = next((server for server in servers if server.name == arguments.name), None)
     if config is None:
-        raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list names them.")
+        raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list shows them.")
     if not ConsentStore(workspace.root).get_answer(config):
-        raise ConfigError(f"{config.name} stands in a file of the project and needs your yes.", hint="Say it in /mcp.")
+        raise ConfigError(
+            f"{config.name} comes from a project file and needs your approval.", hint="Approve it in /mcp."
+        )
     return config
 
 
@@ -249,14 +251,14 @@ async def _test(arguments: McpArguments) -> int:
         servers = engine.server_access(reply.session).servers
         config = await servers.find_config(arguments.name)
         if config is None:
-            raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list names them.")
+            raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list shows them.")
         tools = await servers.probe(config)
     finally:
         await engine.close()
-    sys.stdout.write(f"{arguments.name} started and named {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
+    sys.stdout.write(f"{arguments.name} started and has {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
     for tool in tools:
         description = next(iter((tool.description or "").strip().split("\n")), "")
-        reads = "  (says that it changes nothing)" if tool.is_reading else ""
+        reads = "  (read-only, it says)" if tool.is_reading else ""
         sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
         excerpt = description if len(description) <= _MAX_DESCRIPTION else f"{description[:_MAX_DESCRIPTION]}…"
         sys.stdout.write(f"    {expose_line(excerpt)}\n" if excerpt else "")

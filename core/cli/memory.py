@@ -9,7 +9,8 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.config.rules.notes import ProjectNotes
 from core.exits import ExitCode
@@ -19,9 +20,9 @@ from core.workspace import Workspace
 MEMORY_USAGE = "agent-tui memory [DIR] [--add TEXT | --accept ID | --reject ID] [--json]"
 
 MEMORY_TEXT = """\
-List the notes about DIR that agents are told in every session there, each with
-its id, and those that one proposes (marked ?). --accept keeps one of these,
---reject drops a note, kept or proposed, --add keeps words of yours."""
+List the notes about DIR that every session there loads, with their ids, and
+those that an agent proposes (marked ?). --accept keeps a proposed note, --reject
+drops a note, --add saves a note of yours."""
 
 NONE = "There are no notes about this project."
 
@@ -43,7 +44,7 @@ def parse(argv: Sequence[str]) -> MemoryArguments:
     add_directory(parser)
     verdict = parser.add_mutually_exclusive_group()
     verdict.add_argument("--add", metavar="TEXT", help="keep a note")
-    verdict.add_argument("--accept", metavar="ID", help="keep a note that was proposed")
+    verdict.add_argument("--accept", metavar="ID", help="keep a proposed note")
     verdict.add_argument("--reject", metavar="ID", help="drop a note")
     parser.add_argument("--json", action="store_true", help="the notes, as JSON")
     args = parser.parse_intermixed_args(argv)

@@ -10,22 +10,23 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.config.loading import load_settings
 from core.engine.session.model_routes import build_route_table
 from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
 from core.protocol.models import RouteRow
-from core.providers.catalog.discovery import find_default_model
+from core.providers.discovery import find_default_model
 from core.text.display_names import to_one_line
 
 MODELS_USAGE = "agent-tui models [DIR] [--json | --output-format FORMAT]"
 
 MODELS_TEXT = """\
-Show which model does what, as a session that began now would have it: the job,
-the model, its effort and fallbacks, its window in tokens, and whether its price
-is known. On the screen, /models shows what each has cost, too."""
+Show which model a session started now would use for what: the job, the model, its
+effort and fallbacks, its window in tokens, and whether its price is known. On the
+screen, /models also shows what each has cost."""
 
 
 HEAD = ("job", "model", "effort", "window", "price", "fallback")
@@ -41,7 +42,7 @@ def parse(argv: Sequence[str]) -> ModelsArguments:
     """Parse the arguments of `agent-tui models`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui models", MODELS_USAGE, MODELS_TEXT)
     add_directory(parser)
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
     parser.add_argument(
         "--output-format", choices=("text", "json"), default="text", metavar="FORMAT", help="text, json"
     )
@@ -64,7 +65,7 @@ def run(arguments: ModelsArguments) -> int:
         cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=False)]
         sys.stdout.write(to_one_line("  ".join((*cells, row[-1])).rstrip()) + "\n")
     if not default_model.id:
-        sys.stdout.write("\nNo model is chosen: agent-tui doctor says what was found.\n")
+        sys.stdout.write("\nNo model is chosen: agent-tui doctor shows which are available.\n")
     return ExitCode.DONE
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args
 
+from core.arguments import OutputFormat
 from core.exits import ExitCode
 from core.modes import Mode
 from core.protocol.options import Effort
@@ -16,41 +16,7 @@ from core.protocol.options import Effort
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings
 
-Front = Literal[
-    "acp",
-    "screen",
-    "print",
-    "engine",
-    "agents",
-    "sessions",
-    "doctor",
-    "clean",
-    "config",
-    "help",
-    "report",
-    "box",
-    "review",
-    "commit",
-    "pr",
-    "diff",
-    "permissions",
-    "plan",
-    "models",
-    "hooks",
-    "image",
-    "index",
-    "mcp",
-    "memory",
-    "rules",
-    "serve",
-    "skills",
-    "commands",
-    "completion",
-    "_complete",
-    "attach",
-]
 ModeName = str
-OutputFormat = Literal["text", "json", "stream-json"]
 
 MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -60,14 +26,6 @@ OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 def locate_subcommand(name: str) -> str:
     """Return the module of a subcommand."""
     return f"core.cli.{name}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Arguments:
-    """A checked command line. `front`: the front end that runs it; `directory` is absolute and exists."""
-
-    front: ClassVar[Front]
-    directory: Path
 
 
 class ParserDescribed(BaseException):
@@ -136,19 +94,19 @@ def parse_directory(words: list[str], parser: Parser) -> Path:
     """Return the absolute path of the directory that `words` name (none: the current one); exits for a wrong one."""
     if len(words) > 1:
         quoted_words = " ".join(map(repr, words))
-        parser.error(f"one directory at most, got {len(words)}: {quoted_words}; put a prompt after -p in quotes")
+        parser.error(f"one directory at most, got {len(words)}: {quoted_words}; quote a prompt after -p")
     if words and not words[0]:
-        parser.error("the name of the directory is empty")
+        parser.error("the directory name is empty")
     hint = "; a prompt goes after -p" if parser.prog == "agent-tui" else ""
     try:
         path = Path(words[0]).expanduser() if words else Path()
         path = path.resolve(strict=True)
     except (FileNotFoundError, NotADirectoryError):
-        parser.error(f"no directory {words[0]!r}{hint}" if words else "the current directory is gone")
+        parser.error(f"no directory {words[0]!r}{hint}" if words else "the current directory no longer exists")
     except (OSError, RuntimeError, ValueError) as problem:
         parser.error(f"cannot open {words[0] if words else '.'!r}: {problem}")
     if not path.is_dir():
-        parser.error(f"{words[0]!r} is a file; name the directory of the project")
+        parser.error(f"{words[0]!r} is a file; give the project's directory")
     return path
 
 
@@ -169,7 +127,9 @@ def parse_candidates(text: str) -> tuple[str, ...]:
 
     models, maximum = commands.parse_candidates(text), commands.MAX_SUBAGENTS
     if not 2 <= len(models) <= maximum:
-        raise argparse.ArgumentTypeError(f"from 2 to {maximum} can be compared: a number, or models with commas")
+        raise argparse.ArgumentTypeError(
+            f"from 2 to {maximum} can be compared: a number, or models separated by commas"
+        )
     return models
 
 
@@ -188,7 +148,7 @@ def parse_model(text: str) -> str:
     provider, _, name = text.partition("/")
     if not provider.strip() or not name.strip():
         raise argparse.ArgumentTypeError(
-            f"{text!r} does not name a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
+            f"{text!r} is not a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
         )
     return text
 
@@ -196,7 +156,7 @@ def parse_model(text: str) -> str:
 def parse_agent(text: str) -> str:
     """Return the model id of another vendor's agent, given by its name or its command line."""
     if not text.strip():
-        raise argparse.ArgumentTypeError("name an agent, such as claude, or the command line of one that speaks ACP")
+        raise argparse.ArgumentTypeError("give an agent, such as claude, or the command line of one that speaks ACP")
     return f"acp/{text.strip()}"
 
 

@@ -11,7 +11,8 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import fit_json
 from core.config.loading import load_with_notices
 from core.errors import CommandRejected
@@ -36,22 +37,22 @@ agent-tui plan list [--json] [-C DIR]
        agent-tui plan set FILE TODO STATUS [--force] [-C DIR]"""
 
 PLAN_TEXT = """\
-The plans of a project, which are files in .cursor/plans or
-in `plans.directory` of the settings. FILE is a path, the
-name of a file there or its beginning; it may be left out where there is one.
+The plans of a project are files in .cursor/plans or in `plans.directory` of the
+settings. FILE is a path, or the name of a file there or its beginning; leave it
+out if there is only one.
 
-  list    every plan with its progress
-  show    one plan: its todos, which are ready and what the others wait for
-  check   every fault of a plan file, with its line
-  set     give a todo a status: pending, in_progress, completed or cancelled;
-          one with a `verify` command is completed when that has passed, in the
-          box, over what waits for a review. One that waits for others is not
-          begun; --force completes it all the same"""
+  list    all plans with their progress
+  show    one plan: its todos, which are ready and what the others depend on
+  check   all faults of a plan file, with their lines
+  set     set the status of a todo: pending, in_progress, completed or cancelled;
+          a todo with a `verify` command is completed only if that passes,
+          sandboxed, on the pending changes. A todo that depends on open ones
+          can't start; --force completes it anyway"""
 
 PLAN_CODES = """\
 exit codes:
   0   done
-  1   the plan has faults (check), the command of a todo did not pass (set), or
+  1   the plan has faults (check), the todo's command did not pass (set), or
       it failed otherwise; the message says why
   2   wrong arguments"""
 
@@ -82,7 +83,7 @@ def parse(argv: Sequence[str]) -> PlanArguments:
     parser.add_argument("action", choices=tuple(PLAN_WORDS), metavar="ACTION", help="list, show, check or set")
     parser.add_argument("words", nargs="*", metavar="WORD", help="the file; with set also the todo and its status")
     parser.add_argument("--json", action="store_true", help="list and show: as JSON")
-    parser.add_argument("--force", action="store_true", help="set: complete a todo that waits for others")
+    parser.add_argument("--force", action="store_true", help="set: complete a todo although it depends on open ones")
     parser.add_argument("-C", dest="directory", metavar="DIR", help="the project (default: the current directory)")
     args = parser.parse_intermixed_args(argv)
     action, words = args.action, tuple(args.words)
@@ -90,11 +91,11 @@ def parse(argv: Sequence[str]) -> PlanArguments:
     if not minimum <= len(words) <= maximum:
         parser.error(f"expected: agent-tui plan {usage}")
     if action == "set" and words[2] not in MARKS:
-        parser.error(f"{words[2]!r} is no status; there are {', '.join(MARKS)}")
+        parser.error(f"{words[2]!r} is not a status; use {', '.join(MARKS)}")
     if args.json and action not in {"list", "show"}:
-        parser.error("--json goes with list and show")
+        parser.error("--json works only with list and show")
     if args.force and words[2:] != ("completed",):
-        parser.error("--force goes with set FILE TODO completed")
+        parser.error("--force works only with set FILE TODO completed")
     directory = parse_directory([args.directory] if args.directory else [], parser)
     return PlanArguments(directory=directory, action=action, words=words, json=args.json, force=args.force)
 
@@ -136,7 +137,7 @@ def find_plan(store: PlanStore, name: str) -> str:
         return (exact or fitting)[0]
     names = ", ".join(path.rpartition("/")[2] for path in sorted(fitting or known_paths)) or "none"
     subject = f"{len(fitting)} plans" if fitting else "no plan"
-    predicate = f" begin with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
+    predicate = f" start with {name!r}" if name and fitting else f" is called {name!r}" if name else " here"
     raise CommandRejected(f"{subject}{predicate}.", hint=f"There are: {names}.", code="plan_unknown")
 
 
@@ -187,7 +188,7 @@ def _show(plan: Plan, *, json: bool) -> int:
 
 
 def _format_row(todo: Todo, blockers: tuple[str, ...], *, is_ready: bool) -> str:
-    suffix = f"  (waits for {', '.join(map(display_name, blockers))})" if blockers else "  (ready)" if is_ready else ""
+    suffix = f"  (depends on {', '.join(map(display_name, blockers))})" if blockers else "  (ready)" if is_ready else ""
     proof = f"\n        verify: {expose_line(todo.verify)}" if todo.verify else ""
     return f"{MARKS[todo.status]} {display_name(todo.id)}: {to_one_line(todo.content)}{suffix}{proof}"
 
@@ -198,7 +199,7 @@ def _check(store: PlanStore, path: str) -> int:
         hint = f" {fault.hint}" if fault.hint else ""
         _write(f"{display_name(path)}:{fault.line}: {to_one_line(fault.text + hint)}")
     if not faults:
-        _write(f"{display_name(path)}: nothing is wrong.")
+        _write(f"{display_name(path)}: no problems.")
     return ExitCode.FAILED if faults else ExitCode.DONE
 
 

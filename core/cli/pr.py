@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from core.cli.parsing import Front, build_parser, parse_directory
+from core.arguments import Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,
@@ -30,9 +31,9 @@ agent-tui pr [DIR] [--title TITLE] [--body TEXT | --write-text] [--draft]
 
 PR_TEXT: Final = """\
 Push the branch of DIR, and open a pull request with gh or glab if the remote is
-theirs: title and text with the checks that passed and the todos that are done.
-What will be pushed where is shown first; with --dry-run nothing is sent. With
---draft it is a draft, not ready for review."""
+theirs. Its text has the checks that passed and the todos that are done. What goes
+where is shown before; --dry-run only shows it. With --draft it is a draft, not
+ready for review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +53,8 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
     parser = build_parser("agent-tui pr", PR_USAGE, PR_TEXT, CODES)
     add_common_options(parser)
     for name in ("title", "body", "branch", "base"):
-        parser.add_argument(f"--{name}", default="", help=f"the {name}, if not the proposed one")
-    parser.add_argument("--draft", action="store_true", help="open it as a draft, which is not ready for review")
+        parser.add_argument(f"--{name}", default="", help=f"use this {name} instead of the proposed one")
+    parser.add_argument("--draft", action="store_true", help="open it as a draft")
     args = parser.parse_intermixed_args(argv)
     return PullRequestArguments(
         directory=parse_directory(args.words, parser),
@@ -113,6 +114,8 @@ async def _open(work: SessionChanges, arguments: PullRequestArguments) -> int:
 def _describe_pull_request(answer: q.PullRequestAnswer, command: cmd.PullRequestOpen) -> str:
     """Return what is pushed where, which program opens which kind of request, and its text."""
     kind = "a draft pull request" if command.is_draft else "a pull request"
-    next_step = f"then {answer.program} opens {kind}" if answer.program else f"neither gh nor glab opens {kind}"
+    next_step = (
+        f"then {answer.program} opens {kind}" if answer.program else f"neither gh nor glab is available to open {kind}"
+    )
     head = f"push HEAD as {command.branch} to {command.remote} ({answer.url}), {next_step}; into {command.base}"
     return escape_hidden(f"{head}\n\n{command.title}\n\n{command.body}")

@@ -16,8 +16,9 @@ from typing import ClassVar, Final
 import msgspec
 
 from core import crash_reports
+from core.arguments import Arguments, Front
 from core.cli.doctor import DoctorArguments, describe_installation
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.cli.parsing import build_parser, parse_directory
 from core.config.loading import parse_table, read_settings_bytes
 from core.config.settings import FILE_NAME
 from core.engine.configuration.settings_lint import InterfaceCheck, check_text
@@ -33,10 +34,10 @@ from core.user_dirs import get_config_dir, get_state_dir
 
 REPORT_USAGE: Final = "agent-tui report [DIR] [--out FILE]"
 REPORT_TEXT: Final = """\
-Print a report of this installation, to be sent with the report of a fault:
-versions, the terminal, what contains commands, settings, and the last errors
-and crashes. Keys, headers, prompts, answers and files are not in it; read it
-before you send it. --out writes it to a file as well."""
+Print a report about this installation to attach to a bug report: versions, the
+terminal, the sandbox, settings, and recent errors and crashes. It has no keys,
+headers, prompts, answers or files; read it before you send it. --out also writes
+it to a file."""
 MAX_ERRORS: Final = 10
 MAX_CRASHES: Final = 3
 MAX_SESSIONS: Final = 5  # whose errors are listed
@@ -87,10 +88,10 @@ def build_report(directory: Path, check_interface: InterfaceCheck) -> str:
         ("Installation", _list_installation(directory)),
         ("Terminal", _list_terminal()),
         ("Settings", _list_settings(check_interface)),
-        ("Errors of the last sessions here", _list_errors(directory)),
+        ("Errors of recent sessions here", _list_errors(directory)),
         ("Crashes", _list_crashes()),
     )
-    text = "# Report of agent-tui\n\nWhat I did, what I expected, and what happened:\n\n\n"
+    text = "# agent-tui report\n\nWhat I did, what I expected, and what happened:\n\n\n"
     for title, lines in parts:
         body = "\n".join(lines).replace("```", "'''") or "none"
         text += f"## {title}\n\n```\n{body}\n```\n\n"
@@ -115,7 +116,7 @@ def _list_settings(check_interface: InterfaceCheck) -> Iterator[str]:
     try:
         data = read_settings_bytes(path)
         if data is None:
-            yield "no config.toml: the defaults hold"
+            yield "no config.toml: defaults apply"
             return
         _, table = parse_table(path, data)
     except AgentTuiError as problem:

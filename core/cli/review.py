@@ -14,8 +14,9 @@ from itertools import chain
 from pathlib import Path
 from typing import ClassVar, Literal
 
+from core.arguments import Arguments, Front
 from core.cli.box import find_box_session, format_bulk
-from core.cli.parsing import Arguments, Front, Parser, add_directory, build_parser, parse_count, parse_directory
+from core.cli.parsing import Parser, add_directory, build_parser, parse_count, parse_directory
 from core.cli.print_mode.printer import format_rename
 from core.cli.review_output import (
     LINE_END_SIGNS,
@@ -58,27 +59,27 @@ agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH 
        agent-tui review [DIR] [--findings] --format github --pr-diff FILE --commit SHA"""
 
 REVIEW_TEXT = """\
-Show what waits for a review in DIR: what `agent-tui box run --keep` left, else
-the last session with something pending. In a terminal this opens the screen on
-the review; with --print, or when the output is no terminal, the changes are
-printed as one unified diff, with what is kept beside it in lines that begin
-with #. --format github prints it as the review of a pull request, each hunk that
-lies in its diff as a suggestion: see docs/headless-and-ci.md. With --findings
-it is what the last `/review` has found, as text or as that review."""
+Show the changes pending review in DIR: those of `agent-tui box run --keep`, or of
+the last session that has any. In a terminal this opens the screen on the review;
+with --print, or when the output is not a terminal, it prints one unified diff,
+with everything else in lines that start with #. --format github prints a pull
+request review, with each hunk inside the pull request's diff as a suggestion: see
+docs/headless-and-ci.md. --findings shows what the last `/review` found, as text or in that
+format."""
 
 REVIEW_CODES = """\
 exit codes:
-  0   done (also when nothing waits)
+  0   done (also when nothing is pending)
   1   failed; the message says why
   2   wrong arguments
-  4   something was left, and each path is named with the reason: a conflict, protected
-      and only accepted by its name, nothing waits there, it could not be written"""
+  4   something was left pending, with the reason for each path: in conflict, protected
+      (accepted only by name), not pending, could not be written"""
 
 
-NO_FINDINGS = "the last session holds no code review."
+NO_FINDINGS = "the last session has no code review."
 REVIEW_HINT = "`agent-tui -p /review` makes one."
-NOTHING = "nothing waits for a review.\n"
-AS_A_WHOLE = "decided on as a whole, by its name"
+NOTHING = "nothing pending review.\n"
+AS_A_WHOLE = "accepted as a whole, by name"
 _LOOKED_AT = 50
 
 
@@ -107,22 +108,20 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
     exclusive_group = parser.add_mutually_exclusive_group()
     exclusive_group.add_argument(
-        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: what is plain"
+        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: all unprotected"
     )
+    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: all except bulks")
     exclusive_group.add_argument(
-        "--reject", nargs="+", metavar="PATH", help="drop these; `all`: every change, but no bulk"
+        "--take", type=parse_count, metavar="N", help="make candidate N of the last session pending"
     )
-    exclusive_group.add_argument(
-        "--take", type=parse_count, metavar="N", help="have candidate N of the last session wait here"
-    )
-    exclusive_group.add_argument("--findings", action="store_true", help="print what the last code review has found")
+    exclusive_group.add_argument("--findings", action="store_true", help="print the findings of the last code review")
     parser.add_argument("--format", choices=("text", "github"), default="text", help="print as a diff, or as a review")
-    parser.add_argument("--pr-diff", metavar="FILE", help="github: the diff of the pull request; - is standard input")
-    parser.add_argument("--commit", metavar="SHA", help="github: the commit that is reviewed")
+    parser.add_argument("--pr-diff", metavar="FILE", help="github: the pull request's diff; - is standard input")
+    parser.add_argument("--commit", metavar="SHA", help="github: the reviewed commit")
     args = parser.parse_intermixed_args(argv)
     is_github = args.format == "github"
     if is_github != bool(args.pr_diff and args.commit) or (is_github and (args.accept or args.reject or args.take)):
-        parser.error("--format github takes --pr-diff FILE and --commit SHA, and prints only")
+        parser.error("--format github needs --pr-diff FILE and --commit SHA, and only prints")
     verdict: Literal["", "accept", "reject"] = "accept" if args.accept else "reject" if args.reject else ""
     return ReviewArguments(
         directory=parse_directory(args.words, parser),
@@ -171,7 +170,7 @@ async def _run(arguments: ReviewArguments) -> int:
     if not session and arguments.findings:
         raise CommandRejected(NO_FINDINGS, hint=REVIEW_HINT, code="no_code_review")
     if not session:
-        sys.stdout.write("there is no session to take a candidate from.\n" if is_taking else NOTHING)
+        sys.stdout.write("there is no session with candidates.\n" if is_taking else NOTHING)
         unknown = [path for path in arguments.paths if path != "all"]
         for name in unknown:
             _print_notice(format_unknown(name))
@@ -213,8 +212,8 @@ class _CandidateTaker:
         candidates = answer.candidates if isinstance(answer, q.CandidatesAnswer) else ()
         if not 1 <= number <= len(candidates) or candidates[number - 1].state != "ended":
             numbers = [str(position) for position, candidate in enumerate(candidates, 1) if candidate.state == "ended"]
-            hint = f"There are: {', '.join(numbers)}." if numbers else "`agent-tui -p PROMPT --best 3` makes some."
-            raise CommandRejected(f"there is no candidate {number} to take.", hint=hint, code="candidate_unknown")
+            hint = f"Available: {', '.join(numbers)}." if numbers else "`agent-tui -p PROMPT --best 3` makes some."
+            raise CommandRejected(f"there is no candidate {number}.", hint=hint, code="candidate_unknown")
         choice, start = candidates[number - 1], len(self._events)
         if not choice.changes:
             raise CommandRejected(f"candidate {number} changed nothing.", hint=choice.message, code="nothing_changed")

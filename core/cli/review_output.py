@@ -30,7 +30,7 @@ LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊"}
 MAX_BODY: Final = 60_000  # characters; the API accepts 65,536
 MAX_COMMENTS: Final = 100
 SUGGESTED: Final = "{} by agent-tui."
-OUTSIDE: Final = "Not in the lines of this pull request, so it can't be a suggestion:"
+OUTSIDE: Final = "Outside the lines of this pull request, so it can't be a suggestion:"
 
 
 class LineForms(Struct, frozen=True):
@@ -97,7 +97,7 @@ def render_body(change_diff: ChangeDiff, forms: LineForms = FOR_PROGRAMS) -> Ite
 def render_outside(change_diff: ChangeDiff) -> Iterator[str]:
     """Render a change with marks for invisible characters, commented out so that no program takes them for its text."""
     path = display_name(change_diff.change.path)
-    yield f"# {path}: shown with marks, so it is no part of this patch. To the byte: agent-tui diff . {path}"
+    yield f"# {path}: shown with marks, so it is not part of this patch. Exact bytes: agent-tui diff {path}"
     yield from (f"# {line}" for line in render_body(change_diff))
 
 
@@ -356,8 +356,8 @@ def explain_left(change: Change, errors: Mapping[str, str], verdict: Verdict) ->
     if change.protected:
         verb = "accepted" if verdict == "accept" else "rejected"
         risk_note = f"{change.risk}; " if change.risk else ""
-        return f"protected: {risk_note}it is {verb} by its name only"
-    return errors.get("", "") or "nothing was done about it; see what was said above"
+        return f"protected: {risk_note}it is {verb} only by name"
+    return errors.get("", "") or "nothing was done; see the message above"
 
 
 def format_left(path: str, reason: str) -> str:
@@ -367,4 +367,4 @@ def format_left(path: str, reason: str) -> str:
 
 def format_unknown(name: str) -> str:
     """Return the line for a name that matches nothing pending."""
-    return format_left(display_name(name), "nothing waits there: agent-tui review --print lists what does")
+    return format_left(display_name(name), "not pending: agent-tui review --print lists what is")

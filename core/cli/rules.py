@@ -10,7 +10,8 @@ from typing import ClassVar
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.cli.streams import write_json
 from core.engine.queries.extensions import list_rules
 from core.exits import ExitCode
@@ -22,10 +23,10 @@ from core.workspace import Workspace
 RULES_USAGE = "agent-tui rules [DIR] [--for FILE ...] [--json]"
 
 RULES_TEXT = """\
-List every rule file that an agent in DIR is told of, in the order in which it
-is told them (the later one holds where two disagree), and those that it is not
-told, each with the reason. --for asks for work on a file. Rules of a project
-are listed once you trust it. On the screen, /rules shows those of a session."""
+List the rule files loaded for an agent in DIR, in order (if two disagree, the
+later one wins), and those not loaded, with the reason. --for adds the rules for
+work on a file. A project's rules are listed once you trust it. On the screen,
+/rules shows those of the session."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +42,8 @@ def parse(argv: Sequence[str]) -> RulesArguments:
     """Parse the arguments of `agent-tui rules`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui rules", RULES_USAGE, RULES_TEXT)
     add_directory(parser)
-    parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file being worked on")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
     args = parser.parse_intermixed_args(argv)
     return RulesArguments(directory=parse_directory(args.words, parser), paths=tuple(args.paths or ()), json=args.json)
 
@@ -59,7 +60,7 @@ def run(arguments: RulesArguments) -> int:
         return ExitCode.DONE
     sys.stdout.write("".join(f"{line}\n" for line in format_rules(rows)))
     if not is_trusted:
-        sys.stdout.write("This project is not trusted: none of its own rules is read.\n")
+        sys.stdout.write("This project is not trusted: its own rules are not loaded.\n")
     return ExitCode.DONE
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from core.cli.parsing import Arguments, Front, add_directory, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.protocol.options import EngineOptions
@@ -25,9 +26,9 @@ agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
                        [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
 
 SERVE_TEXT = """\
-Serve the chat API and the sessions of DIR by HTTP (docs/editors-and-http.md). Only programs
-that hold a token are let in: one may read, one drives, one approves. They are
-made at the start and stand in a file that you alone can read."""
+Serve the chat API and the sessions of DIR over HTTP (docs/editors-and-http.md). Clients need a
+token: one reads, one drives, one approves. They are created at the start, in a
+file that only you can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +65,7 @@ class ServeArguments(Arguments):
 
 def _parse_port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535, 0 = any that is free")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number up to 65535, 0 = any free one")
     return int(text)
 
 
@@ -77,25 +78,25 @@ def parse(argv: Sequence[str]) -> ServeArguments:
     parser = build_parser("agent-tui serve", SERVE_USAGE, SERVE_TEXT)
     add_directory(parser)
     parser.add_argument(
-        "--web", action="store_true", help="serve a page, too: review from a phone, the screen in a tab"
+        "--web", action="store_true", help="also serve a web page: review on a phone, the screen in a tab"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)")
-    parser.add_argument("--port", type=_parse_port, metavar="N", help="port to listen at (default: any that is free)")
-    parser.add_argument("--socket", type=_parse_path, metavar="PATH", help="listen at a Unix socket instead")
-    parser.add_argument("--token-file", type=_parse_path, metavar="FILE", help="file of the tokens, kept between runs")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--port", type=_parse_port, metavar="N", help="port to listen on (default: any free one)")
+    parser.add_argument("--socket", type=_parse_path, metavar="PATH", help="listen on a Unix socket instead")
+    parser.add_argument("--token-file", type=_parse_path, metavar="FILE", help="token file, kept between runs")
     parser.add_argument("--tls-cert", type=_parse_path, metavar="FILE", help="certificate, in PEM")
     parser.add_argument("--tls-key", type=_parse_path, metavar="FILE", help="its key, in PEM")
     parser.add_argument(
-        "--allow-origin", action="append", metavar="ORIGIN", help="page that may call: http://HOST:PORT"
+        "--allow-origin", action="append", metavar="ORIGIN", help="web page that may call: http://HOST:PORT"
     )
     parser.add_argument(
-        "--allow-host", action="append", metavar="HOST", help="another name of this server: HOST[:PORT]"
+        "--allow-host", action="append", metavar="HOST", help="another name for this server: HOST[:PORT]"
     )
     args = parser.parse_intermixed_args(argv)
     if (args.tls_cert is None) != (args.tls_key is None):
-        parser.error("--tls-cert and --tls-key go together")
+        parser.error("--tls-cert and --tls-key need each other")
     if args.socket is not None and (args.port is not None or args.tls_cert is not None):
-        parser.error("--socket takes the place of a port, and of TLS")
+        parser.error("--socket replaces port and TLS")
     return ServeArguments(
         directory=parse_directory(args.words, parser),
         host=args.host,
@@ -158,8 +159,8 @@ def _choose_token_file(arguments: ServeArguments) -> Path:
     path = arguments.token_file or get_default_path()
     if path.resolve().is_relative_to(arguments.directory):
         raise ConfigError(
-            f"{path} lies in the project, where its agent could read the tokens.",
-            hint="Name a file outside of it.",
+            f"{path} is in the project, where its agent could read the tokens.",
+            hint="Name a file outside it.",
             code="token_file_in_project",
         )
     return path

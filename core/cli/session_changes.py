@@ -15,7 +15,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, Parser, parse_session_id
+from core.arguments import Arguments, Front
+from core.cli.parsing import Parser, parse_session_id
 from core.cli.streams import escape_hidden, write_json
 from core.engine import EngineOptions
 from core.engine.shared.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs
@@ -36,13 +37,13 @@ exit codes:
   0   done
   1   failed, or there is nothing to commit; the message says why
   2   wrong arguments
-  4   refused by a hook, git or the remote, whose words are shown; or the project
+  4   refused by a hook, git or the remote, whose output is shown; or the project
       is not trusted"""
 
 TRUST_QUESTION: Final = """\
-{directory} is not trusted yet. This runs its git hooks and the programs that its
-git configuration names, as you, outside of the box. A yes also has the agent hear
-what the project says{holds}.
+{directory} is not trusted yet. This runs its git hooks and the programs named in
+its git configuration, as you, unsandboxed. Trusting also loads the project's
+rules and settings for the agent{holds}.
 Trust this project? [y/N] """
 
 
@@ -61,12 +62,14 @@ class ChangesArguments(Arguments):
 
 def add_common_options(parser: Parser) -> None:
     """Add the options that these commands share."""
-    parser.add_argument("words", nargs="*", metavar="DIR", help="the project; the current directory by default")
-    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="else the last one")
-    parser.add_argument("--write-text", action="store_true", help="have a model write it, in the style of the log")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be done")
+    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="default: the last one")
+    parser.add_argument("--write-text", action="store_true", help="let a model write it, in the style of the log")
+    parser.add_argument("--dry-run", action="store_true", help="only show what would happen")
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
-    parser.add_argument("--trust", action="store_true", help="run what the project's git names, this once")
+    parser.add_argument(
+        "--trust", action="store_true", help="trust the project for this run: also runs its git programs"
+    )
 
 
 def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], Sequence[str]] | None = None) -> bool:
@@ -96,8 +99,8 @@ def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], S
 
 def _render_trust_question(trust_event: ev.TrustStated | None, directory: Path) -> str:
     contents, hooks = (trust_event.holds, trust_event.hooks) if trust_event is not None else ((), ())
-    holds = f" in {', '.join(map(to_one_line, contents))}" if contents else ""
-    lines = "".join(f"hook of the agent's: {to_one_line(line)}\n" for line in hooks)
+    holds = f" ({', '.join(map(to_one_line, contents))})" if contents else ""
+    lines = "".join(f"an agent hook: {to_one_line(line)}\n" for line in hooks)
     return escape_hidden(lines + TRUST_QUESTION.format(directory=to_one_line(str(directory)), holds=holds))
 
 

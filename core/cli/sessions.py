@@ -21,8 +21,8 @@ from typing import ClassVar, Final, Literal, TextIO, get_args
 import msgspec
 
 from core import demo
-from core.cli.arguments import ScreenArguments
-from core.cli.parsing import Arguments, Front, Parser, build_parser, parse_directory, parse_session_id
+from core.arguments import Arguments, Front, ScreenArguments
+from core.cli.parsing import Parser, build_parser, parse_directory, parse_session_id
 from core.cli.streams import fit_json, write_json
 from core.errors import StateError
 from core.exits import ExitCode
@@ -47,14 +47,14 @@ agent-tui sessions [list [DIR] [--runs] | tree [DIR] | search WORDS... [--dir DI
        agent-tui sessions export ID [--format md | html | json] [--output FILE]
        agent-tui sessions delete ID [--force]"""
 SESSIONS_TEXT: Final = """\
-List the sessions of a project, newest first, or search what was said and done
-in all of them; show one with its prompts and what waits in it; rename or tag
-it, export it, or delete it with all that is kept of it. Runs of -p in which
-nothing waits are one line; --runs lists them."""
+List the sessions of a project, newest first, or search all their transcripts; show
+one with its prompts and pending changes; rename, tag or export it, or delete it
+with everything stored for it. Runs of -p with nothing pending are counted in one
+line; --runs lists them."""
 _MAX_LISTED = 10_000  # with --json
 _MAX_PRINTED = 50
 _MAX_HITS = 40
-_TAKES: Final = {"rename": "the id of a session and its new title", "tag": "the id of a session and its tags"}
+_TAKES: Final = {"rename": "a session id and its new title", "tag": "a session id and its tags"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,13 +92,13 @@ def parse(argv: Sequence[str]) -> SessionsArguments:
     directory = parse_directory([args.dir] if args.dir else [], parser)
     if action == "search":
         if not (looked_for := " ".join(words).strip()):
-            parser.error("search takes the words to look for")
+            parser.error("search needs the words to look for")
         return SessionsArguments(directory=directory, action=action, words=looked_for, json=args.json)
     if not words or (action not in _TAKES and len(words) > 1):
-        parser.error(f"{action} takes {_TAKES.get(action, 'the id of a session')}; agent-tui sessions lists them")
+        parser.error(f"{action} needs {_TAKES.get(action, 'a session id')}; agent-tui sessions lists them")
     title = " ".join(words[1:]).strip()
     if action == "rename" and not title:
-        parser.error("rename takes the id of a session and its new title")
+        parser.error("rename needs a session id and its new title")
     return SessionsArguments(
         directory=directory,
         action=action,
@@ -117,20 +117,20 @@ def _build_sessions_parser() -> Parser:
     actions = "list (default), show, search, tree, rename, tag, export or delete; DIR, WORDS or ID"
     parser.add_argument("words", nargs="*", metavar="ACTION", help=actions)
     parser.add_argument("--json", action="store_true", help="the answer, as JSON")
-    parser.add_argument("--runs", action="store_true", help="list: also runs of -p in which nothing waits")
+    parser.add_argument("--runs", action="store_true", help="list: also runs of -p with nothing pending")
     parser.add_argument("--dir", metavar="DIR", help="search: the project (default: the current directory)")
     parser.add_argument("--format", choices=get_args(ExportFormat), help="export: md (default), html or json")
-    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write a new file")
-    parser.add_argument("--force", action="store_true", help="delete: also a session in which something waits for you")
+    parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write to a new file")
+    parser.add_argument("--force", action="store_true", help="delete: also a session with something pending")
     return parser
 
 
 def _check_options(action: Action, args: argparse.Namespace, parser: Parser) -> None:
     for name, owner in (("force", "delete"), ("runs", "list"), ("dir", "search"), ("format", "export")):
         if getattr(args, name) and action != owner:
-            parser.error(f"--{name} only goes with {owner}")
+            parser.error(f"--{name} works only with {owner}")
     if args.output is not None and action != "export":
-        parser.error("--output only goes with export")
+        parser.error("--output works only with export")
 
 
 def _parse_id(word: str, parser: Parser) -> str:
@@ -143,7 +143,7 @@ def _parse_id(word: str, parser: Parser) -> str:
 def _parse_tag(word: str, parser: Parser) -> str:
     tag = word.removeprefix("#")
     if not 0 < len(tag) <= 40 or any(character.isspace() or character in ",#" for character in tag):
-        parser.error(f"{word!r} is no tag: one word of at most 40 characters, without commas")
+        parser.error(f"{word!r} is not a tag: one word of at most 40 characters, without commas")
     return tag
 
 
@@ -168,13 +168,13 @@ def _print_list(arguments: SessionsArguments) -> int:
     for line in format_table(visible_sessions[:_MAX_PRINTED], running) if visible_sessions else ():
         sys.stdout.write(f"{line}\n")
     if len(visible_sessions) > _MAX_PRINTED:
-        sys.stdout.write(f"And {len(visible_sessions) - _MAX_PRINTED} earlier ones: agent-tui sessions --json\n")
+        sys.stdout.write(f"And {len(visible_sessions) - _MAX_PRINTED} older: agent-tui sessions --json\n")
     if runs:
         runs_hint = f"{len(runs)} {'run' if len(runs) == 1 else 'runs'} of -p: agent-tui sessions --runs\n"
         sys.stdout.write(f"And {runs_hint}" if visible_sessions else runs_hint)
     if running.intersection(session.id for session in sessions):
-        sys.stdout.write("Show one that runs: agent-tui attach SESSION\n")
-    sys.stdout.write("Go on with the last one: agent-tui -c; with another one: agent-tui --resume SESSION\n")
+        sys.stdout.write("Show a running one: agent-tui attach SESSION\n")
+    sys.stdout.write("Resume the last one: agent-tui -c; another one: agent-tui --resume SESSION\n")
     return ExitCode.DONE
 
 
@@ -186,7 +186,7 @@ def _print_tree(arguments: SessionsArguments) -> int:
         )
         return ExitCode.DONE
     lines = format_tree(sessions)
-    sys.stdout.write("".join(f"{line}\n" for line in lines) or "No session here was forked: /fork makes one.\n")
+    sys.stdout.write("".join(f"{line}\n" for line in lines) or "No session here has been forked: /fork forks one.\n")
     return ExitCode.DONE
 
 
@@ -198,7 +198,7 @@ def _search(arguments: SessionsArguments) -> int:
     elif hits:
         print_hits(hits, sys.stdout)
     else:
-        sys.stdout.write(f"No session of {display_name(str(arguments.directory))} has all of these words.\n")
+        sys.stdout.write(f"No session of {display_name(str(arguments.directory))} has all these words.\n")
     return ExitCode.DONE
 
 
@@ -246,7 +246,7 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     }
     lines = [f"{name:<10} {value}" for name, value in rows.items()]
     lines += [f"prompt {index:<3} {shorten(prompt)}" for index, prompt in enumerate(prompts, 1)]
-    lines += [f"waits      {to_one_line(description)}" for description in pending]
+    lines += [f"pending    {to_one_line(description)}" for description in pending]
     sys.stdout.write("\n".join(lines) + "\n")
     return ExitCode.DONE
 
@@ -334,7 +334,7 @@ def choose_session(arguments: ScreenArguments) -> ScreenArguments:
         return arguments
     store, session = SessionStore(arguments.directory), arguments.resume or ""
     if arguments.demo and not (session := demo.find_latest_session()):
-        raise StateError("no demo was begun yet.", hint="Start one: agent-tui --demo", code="session_unknown")
+        raise StateError("there is no demo yet.", hint="Start one: agent-tui --demo", code="session_unknown")
     if session and not store.has_session(session) and (copy := demo.find_project(session)):
         arguments, store = replace(arguments, directory=copy), SessionStore(copy)
     session = store.resolve_id(session or find_latest_conversation(store))
@@ -398,7 +398,7 @@ def search_transcripts(store: SessionStore, words: str, *, limit: int) -> tuple[
 
     with TranscriptIndex(store) as index:
         if (unread := index.refresh(seconds=1)) and sys.stderr.isatty():
-            sys.stderr.write(f"Reading {unread} transcripts for the first time…\n")
+            sys.stderr.write(f"Indexing {unread} transcripts for the first time…\n")
         index.refresh()
         return index.search(words, limit=limit)
 
@@ -412,7 +412,7 @@ def print_hits(hits: Sequence[TranscriptHit], stream: TextIO) -> None:
         stream.writelines(f"  {row.kind:<8} {_format_text(row, is_bold=is_bold)}\n" for row in rows)
     if hits:
         first = next((hit for hit in hits if hit.place), hits[0])
-        stream.write(f"Open one at its hit: agent-tui {_format_options(first)}\n")
+        stream.write(f"Open one at its match: agent-tui {_format_options(first)}\n")
 
 
 def _format_text(hit: TranscriptHit, *, is_bold: bool) -> str:

@@ -9,7 +9,8 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from core.cli.parsing import Arguments, Front, build_parser, parse_directory
+from core.arguments import Arguments, Front
+from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import write_json
 from core.engine.queries.extensions import list_skills
 from core.exits import ExitCode
@@ -23,12 +24,12 @@ agent-tui skills [list] [DIR] [--for FILE ...] [--json]
        agent-tui skills check [DIR] [--json]"""
 
 SKILLS_TEXT = """\
-List the skills that an agent in DIR can open, with the reason why it is told of
-each or not, and the files that make none. check lists only what is wrong with
-them; it fails where anything is. Skills of a project are listed once you trust
-it. On the screen, /skills shows those of a session."""
+List the skills that an agent in DIR can open, with why each is listed to it or
+not, and files that are not valid skills. check lists only problems, and fails if
+there are any. A project's skills are listed once you trust it. On the screen,
+/skills shows those of the session."""
 
-UNTRUSTED: Final = "This project is not trusted: none of its own files is read.\n"
+UNTRUSTED: Final = "This project is not trusted: its own files are not loaded.\n"
 _SIGNS: Final = {"open": "=", "offered": "+", "named": "~", "hidden": "-"}
 
 
@@ -46,8 +47,8 @@ def parse(argv: Sequence[str]) -> SkillsArguments:
     """Parse the arguments of `agent-tui skills`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui skills", SKILLS_USAGE, SKILLS_TEXT)
     parser.add_argument("words", nargs="*", metavar="ACTION", help="list (default) or check; DIR")
-    parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file that is worked on")
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
+    parser.add_argument("--for", dest="paths", action="append", metavar="FILE", help="a file being worked on")
+    parser.add_argument("--json", action="store_true", help="everything, as JSON")
     args = parser.parse_intermixed_args(argv)
     action, words = (args.words[0], args.words[1:]) if args.words[:1] in (["list"], ["check"]) else ("list", args.words)
     directory = parse_directory(words, parser)
@@ -67,7 +68,7 @@ def run(arguments: SkillsArguments) -> int:
     if arguments.json:
         write_json(msgspec.json.format(msgspec.json.encode(answer), indent=2))
         return code
-    right = "Nothing is wrong." if check is not None else "Nothing is wrong with your own."
+    right = "No problems." if check is not None else "No problems with your own."
     lines = wrong or [right] if arguments.is_check else format_skills(answer)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
     if check is None:
@@ -88,7 +89,7 @@ def format_skills(answer: SkillsAnswer) -> list[str]:
 
 def format_skipped(skipped: Sequence[SkippedExtension]) -> list[str]:
     """Format a line for every file that defines no extension."""
-    return [f"! {to_one_line(entry.path)} is none: {to_one_line(entry.reason)}" for entry in skipped]
+    return [f"! {to_one_line(entry.path)} is not a skill: {to_one_line(entry.reason)}" for entry in skipped]
 
 
 def _list_wrong(answer: SkillsAnswer) -> list[str]:

@@ -27,10 +27,7 @@ _GENTLE: Final = frozenset({"replace", "ignore", "xmlcharrefreplace", "backslash
 _STANDARD: Final = (0, 1, 2)
 PATIENCE: Final = 2.0  # seconds until a notice says what is awaited
 _CHUNK: Final = 65_536
-_NOTICE: Final = (
-    "! Waiting for the end of standard input, which whoever started this has left open. Nothing to send? "
-    "Start it with </dev/null.\n"
-)
+_NOTICE: Final = "! Waiting for standard input to end; it is still open. Nothing to send? Start with </dev/null.\n"
 
 
 def write_json(text: str | bytes, output: TextIO | None = None) -> None:
@@ -106,7 +103,8 @@ class _PatientFile(io.FileIO):
         if isinstance(problem, BrokenPipeError):  # the reader is gone
             raise problem
         raise OutputFailed(
-            f"standard output can't be written: {problem.strerror}.", hint="Make room, or send it elsewhere."
+            f"standard output can't be written: {problem.strerror}.",
+            hint="Free some space, or redirect it elsewhere.",
         ) from problem
 
 

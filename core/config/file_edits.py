@@ -13,7 +13,7 @@ from typing import Any, Final
 from core.errors import ConfigError
 from core.records import parse_toml
 
-_BY_HAND: Final = "Change it in the file: agent-tui config edit."
+_BY_HAND: Final = "Edit it in the file: agent-tui config edit."
 
 
 def set_value(text: str, path: Sequence[str], value: object) -> str:
@@ -83,7 +83,7 @@ def _check(before: str, after: str, path: Sequence[str], value: object) -> str:
 
 def _build_error(path: Sequence[str]) -> ConfigError:
     name = ".".join(path)
-    return ConfigError(f"`{name}` stands in your file in a way that can't be changed here.", hint=_BY_HAND)
+    return ConfigError(f"`{name}` is written in your file in a way that can't be changed here.", hint=_BY_HAND)
 
 
 def _change(table: Mapping[str, Any], path: Sequence[str], value: object) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def parse_table(path: Path, data: bytes) -> tuple[str, dict[str, Any]]:
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
-        raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Correct that line.") from None
+        raise ConfigError(f"{path} is not valid TOML: {error}.", hint="Fix that line.") from None
     for (section, key), aliases in _ALIASES.items():
         inner = table.get(section)
         if isinstance(inner, dict) and isinstance(inner.get(key), str):
@@ -81,7 +81,7 @@ def read_settings_bytes(path: Path) -> bytes | None:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
                 raise ConfigError(
-                    f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it out of the way."
+                    f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint="Move it away."
                 )
             return file.read(MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
@@ -164,7 +164,8 @@ def narrow_settings(
 def _explain_laxer(name: str, dotted_key: str) -> str:
     if dotted_key == "plans.directory":
         return (
-            f"{name}: `{dotted_key}` was ignored: a project names a place in it, and only where you name none yourself."
+            f"{name}: `{dotted_key}` was ignored: a project can set it only to a path inside it, and "
+            "only if you have not set it."
         )
     return f"{name}: `{dotted_key}` was ignored: a project can only make your settings stricter."
 

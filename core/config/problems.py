@@ -83,7 +83,7 @@ def _find_conflicting_models(path: Path, text: str, settings: Settings) -> Itera
         short, model = getattr(settings, key), getattr(settings.routes, job).model
         if short and model and short != model:
             reason = f"`{key}` names another model ({short})"
-            hint = "They mean the same: keep one of them."
+            hint = "They mean the same: keep one."
             yield explain_key(path, text, ("routes", job, "model"), reason, hint=hint)
 
 

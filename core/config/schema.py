@@ -123,7 +123,7 @@ def _check_value(value: object, kind: Any, path: KeyPath) -> Iterator[Misfit]:
     except msgspec.ValidationError as error:
         reason = str(error).partition(" - at ")[0]
         if "matching regex" in reason:
-            reason = "it does not have the form that is wanted here"
+            reason = "it does not have the expected form"
         yield Misfit(path, reason[:1].lower() + reason[1:])
 
 
@@ -224,7 +224,7 @@ def _describe_kind(kind: Any) -> str:
     if choices := list_choices(kind):
         return ", ".join(choices)
     if get_origin(plain) is tuple:
-        return 'a list of texts, such as ["one", "two"]'
+        return 'a list of strings, such as ["one", "two"]'
     if is_table_of_names(kind):
         return 'a table, such as { name = "value" }'
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "a text"}

@@ -192,7 +192,7 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if not self.provider:
             return "no search engine is configured"
         lacks_address = self.provider == "searxng" and not self.base_url
-        return "`web.search.base_url` does not say where the SearXNG is" if lacks_address else ""
+        return "`web.search.base_url` does not name your SearXNG" if lacks_address else ""
 
 
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

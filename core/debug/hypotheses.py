@@ -23,13 +23,13 @@ def check_hypotheses(hypotheses: Sequence[Hypothesis]) -> None:
     if not MIN_HYPOTHESES <= len(hypotheses) <= MAX_HYPOTHESES:
         raise ToolInputInvalid(
             f"{MIN_HYPOTHESES} to {MAX_HYPOTHESES} hypotheses are needed; these are {len(hypotheses)}.",
-            hint="Think of causes that differ: wrong input, wrong state, wrong order, wrong assumption.",
+            hint="Think of different causes: wrong input, wrong state, wrong order, wrong assumption.",
         )
     for hypothesis in hypotheses:
         if _ID.fullmatch(hypothesis.id) is None:
-            raise ToolInputInvalid(f"{hypothesis.id!r} is no id.", hint="Use H1, H2, ….")
+            raise ToolInputInvalid(f"{hypothesis.id!r} is not a valid id.", hint="Use H1, H2, ….")
         if not hypothesis.statement.strip():
-            raise ToolInputInvalid(f"{hypothesis.id} says nothing.", hint="Say in one sentence what may be the cause.")
+            raise ToolInputInvalid(f"{hypothesis.id} is empty.", hint="Say in one sentence what may be the cause.")
     statements = [" ".join(hypothesis.statement.casefold().split()) for hypothesis in hypotheses]
     for label, values in (("id", [hypothesis.id for hypothesis in hypotheses]), ("statement", statements)):
         duplicates = [value for value, count in Counter(values).items() if count > 1]
@@ -56,14 +56,14 @@ def resolve_evidence(evidence: Sequence[str], logs: Mapping[str, Sequence[ProbeR
 def _resolve_line(name: str, logs: Mapping[str, Sequence[ProbeRecord]]) -> Evidence:
     match = _CITED.fullmatch(name.strip())
     if match is None:
-        raise ToolInputInvalid(f"{name[:80]!r} cites no line of a log.", hint="Write run:line, as in r1:3.")
+        raise ToolInputInvalid(f"{name[:80]!r} does not cite a log line.", hint="Write run:line, as in r1:3.")
     run, line = match["run"], int(match["line"])
     if run not in logs:
-        hint = f"The runs are {', '.join(logs)}." if logs else "There was no run yet: call reproduce."
+        hint = f"The runs are {', '.join(logs)}." if logs else "There is no run yet: call reproduce."
         raise ToolInputInvalid(f"There is no run {run!r}.", hint=hint)
     if not 1 <= line <= len(logs[run]):
         raise ToolInputInvalid(
-            f"The log of {run} has {len(logs[run])} lines; there is no line {line}.", hint="See read_probe_log."
+            f"The log of {run} has {len(logs[run])} lines; line {line} does not exist.", hint="See read_probe_log."
         )
     return Evidence(run=run, line=line, text=format_record(logs[run][line - 1])[:_QUOTED])
 
@@ -74,7 +74,7 @@ def record_verdict(
     """Return the hypothesis with its verdict. Raises `ToolInputInvalid` for a deciding verdict without evidence."""
     if verdict != "inconclusive" and not evidence:
         raise ToolInputInvalid(
-            f"{hypothesis.id} can't be {verdict} without a line of a log that says so.",
+            f"{hypothesis.id} can't be {verdict} without a log line that shows it.",
             hint="Cite lines as r1:3, or call it inconclusive.",
         )
     return replace(hypothesis, state=verdict, evidence=evidence, reason=reason)

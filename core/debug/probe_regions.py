@@ -97,8 +97,8 @@ def anchor_probe(text: str, probe: Probe) -> Probe:
     index = probe.line - 1
     if not 0 <= index <= len(bodies):
         raise ToolInputInvalid(
-            f"{probe.path} has {len(bodies)} lines; a probe can't stand before line {probe.line}.",
-            hint="Read the file, and give the line before which the probe is to run.",
+            f"{probe.path} has {len(bodies)} lines; a probe can't be added before line {probe.line}.",
+            hint="Read the file, and give the line before which the probe should run.",
         )
     return replace(
         probe, above=bodies[index - 1] if index else None, below=bodies[index] if index < len(bodies) else None
@@ -111,7 +111,7 @@ def insert_probes(text: str, probes: Sequence[Probe], run: str = "") -> ProbedTe
     Raises `ToolInputInvalid` if the comment syntax of the file's language is unknown, or if it has regions already.
     """
     if _ANY.search(text) is not None:
-        raise ToolInputInvalid("The file holds marks of probes that are not ours to move.", hint="Take them out first.")
+        raise ToolInputInvalid("The file has probe markers that this session did not add.", hint="Remove them first.")
     lines = split_whole_lines(text)
     probes_by_gap: defaultdict[int, list[Probe]] = defaultdict(list)
     lost_ids = []
@@ -156,11 +156,11 @@ def check_probe_code(path: str, code: str) -> None:
     if not code.strip():
         raise ToolInputInvalid("The probe is empty.", hint="Give the statement that writes one line to the log.")
     if _ANY.search(code) is not None:
-        raise ToolInputInvalid("The marks are put around a probe by the program.", hint="Give the statement alone.")
+        raise ToolInputInvalid("The program adds the markers itself.", hint="Give only the statement.")
     if format_comment(path, "x") is None:
         raise ToolInputInvalid(
-            f"{path}: no comments are known for files of this name, so a probe can't be marked in it.",
-            hint="Put it into the code that reads or writes this file.",
+            f"{path}: the comment syntax of this file type is unknown, so a probe can't be marked in it.",
+            hint="Put it in the code that reads or writes this file.",
         )
 
 

@@ -35,7 +35,7 @@ def create_project() -> Path:
         shutil.copytree(_HERE / "sample", copy, ignore=shutil.ignore_patterns("__pycache__"))
     except OSError as problem:
         raise StateError(
-            f"the sample project can't be copied to {copy}: {problem.strerror}.",
+            f"can't copy the sample project to {copy}: {problem.strerror}.",
             hint="Make the state directory writable, or set AGENT_TUI_STATE_DIR to another one.",
         ) from problem
     with suppress(GitFailed):

@@ -176,12 +176,12 @@ def parse_command(text: str) -> str:
 def choose_block(blocks: Sequence[ShellBlock]) -> ShellBlock:
     """Choose the block that counts. Raises `FormatError` that describes the actual blocks."""
     if any(not block.is_closed for block in blocks):
-        raise FormatError("The code block is not closed, so nothing of it was run.")
+        raise FormatError("The code block is not closed, so none of it was run.")
     counting: Sequence[ShellBlock] = ()
     for shell in SHELLS:
         counting = counting or [block for block in blocks if block.shell == shell]
     if len(counting) != 1:
-        raise FormatError(f"Exactly one command is expected in an answer; this one has {len(counting) or 'none'}.")
+        raise FormatError(f"An answer must have exactly one command; this one has {len(counting) or 'none'}.")
     if not counting[0].command:
         raise FormatError("The code block is empty.")
     return counting[0]
@@ -222,7 +222,7 @@ class CommandParser(AnswerParser):
 
     def _finish_calls(self, counting: ShellBlock | None) -> None:
         for index, block in enumerate(self._started):
-            problem = "" if block is counting else "Not run: this is not the one command of the answer."
+            problem = "" if block is counting else "Not run: an answer can have only one command."
             limit = {"timeout": self._time_limit} if self._time_limit else {}
             arguments = encode_arguments({"command": to_bash_command(block), **limit})
             self._parts.append(CallFinished(index=index, name=TOOL, arguments=arguments, problem=problem))

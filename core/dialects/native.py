@@ -68,7 +68,7 @@ class NativeDialect(Dialect):
 
 
 def _build_results_message(results: Sequence[str]) -> UserMessage:
-    text = "\n\n".join(f"What you wrote into your text was taken for an edit. {result}" for result in results)
+    text = "\n\n".join(f"The edit in your text was treated as a call. {result}" for result in results)
     return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
 
 

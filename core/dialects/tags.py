@@ -41,13 +41,13 @@ PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
 _NUMBER = re.compile(r"[+-]?\d{1,9}")
 _PATH_ATTRIBUTES = ("filepath", "path", "file_path", "target_file")
-_ONE_AT_A_TIME = "Not run: only one block that executes something is run per message. Read the result of the first one."
+_ONE_AT_A_TIME = "Not run: only one executing block runs per message. Read the result of the first one."
 TIMED_OUT = "Command timed out. Sending SIGINT to the process"
 STILL_RUNNING = -1
 INTERRUPT = "ctrl+c"
 COMMAND_WAIT = 30  # seconds after which a command counts as still running
 INPUT_WAIT = 3  # seconds to wait for output after an input
-_CUT_CALL: Final = "Nothing was run: the call of {} in your answer has no end, or not the form that you were told of."
+_CUT_CALL: Final = "Nothing was run: the call of {} in your answer is not closed or not in the required form."
 _IDLE = "No command is running, so there is nothing to {}. Send a command."
 
 
@@ -226,9 +226,9 @@ class TagParser(AnswerParser):
         executes, before = block.tag.startswith("execute_"), self._has_executed
         self._has_executed = before or executes
         if not block.is_closed and block.tag == PATCH_FRAME[0]:
-            return f"The patch does not end with {PATCH_FRAME[1]}. Nothing of it was applied."
+            return f"The patch does not end with {PATCH_FRAME[1]}. None of it was applied."
         if not block.is_closed:
-            return f"The <{block.tag}> block is not closed with </{block.tag}>. Nothing of it was run."
+            return f"The <{block.tag}> block is not closed with </{block.tag}>. None of it was run."
         return _ONE_AT_A_TIME if executes and before else ""
 
 

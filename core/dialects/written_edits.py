@@ -31,8 +31,8 @@ from core.text.markup import MAX_FENCE_LINE, Fence, parse_opening_fence, track_f
 
 _TAGS: Final = tuple(EDIT_TAGS)
 WRITTEN_CALL: Final = (
-    "Nothing was run: your answer holds a tool call ({}) as text. Send it again, in the form that you were told of. If "
-    "you only meant to show it, answer again with it in a code fence."
+    "Nothing was run: your answer has a tool call ({}) as text. Send it again, in the required form. "
+    "If you only meant to show it, answer again with it in a code fence."
 )
 _STARTS: Final = (*(f"<{name}" for name in _TAGS), PATCH_FRAME[0])
 _OPEN_TAG = re.compile(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")

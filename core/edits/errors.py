@@ -31,14 +31,14 @@ class EditError(ToolInputInvalid):
         self.is_ambiguous = ambiguous
 
     def name_part(self, part: str) -> EditError:
-        """Return the same error, with the part of the edit that it belongs to ("Block 2 of 3"); "" = the edit has only
+        """Return the same error, with the part of the edit that it belongs to "Block 2 of 3"; "" = the edit has only
         one."""
         message = f"{part}: {self.message}" if part else self.message
         return EditError(message, hint=self.hint, candidates=self.candidates, ambiguous=self.is_ambiguous)
 
 
 def format_part(kind: str, number: int, count: int) -> str:
-    """Format the name of one of `count` parts ("Block 2 of 3"), counted from 1; "" = there is only one."""
+    """Format the name of one of `count` parts "Block 2 of 3", counted from 1; "" = there is only one."""
     return f"{kind} {number} of {count}" if count > 1 else ""
 
 
@@ -47,7 +47,7 @@ class UndecidedEdit(EditError):
 
     def __init__(self, reason: str) -> None:
         super().__init__(
-            f"The edit does not tell how it fits the file: {reason}.",
-            hint="Nothing was changed. Put a line of the file before and after each change, mark every part that you "
-            "leave out with ... existing code ..., or use search_replace.",
+            f"The edit can't be matched to the file: {reason}.",
+            hint="Nothing was changed. Give a line of the file before and after each change, mark "
+            "every part you leave out with ... existing code ..., or use search_replace.",
         )

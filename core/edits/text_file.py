@@ -85,7 +85,7 @@ class TextFile(Struct, frozen=True, kw_only=True):
             data = text.encode(self.encoding)
         except UnicodeEncodeError as problem:
             raise _build_unencodable_error(
-                text[problem.start], f"is in {self.name}, which has no such character"
+                text[problem.start], f"is in {self.name}, which lacks this character"
             ) from None
         self._refuse_ambiguous(text, data)
         return data
@@ -119,14 +119,14 @@ def _refuse_second_encoding(raw: str, text: str) -> None:
     old_counts = Counter(sign for sign in raw if not sign.isascii())
     new = Counter(sign for sign in text if not sign.isascii() and sign != REPLACEMENT) - old_counts
     if sign := next((sign for sign in new if not find_bytes(sign)), ""):
-        raise _build_unencodable_error(sign, "is in no UTF-8, and in which encoding it is can't be told")
+        raise _build_unencodable_error(sign, "is not UTF-8, and its encoding can't be determined")
 
 
 def _build_unencodable_error(sign: str, reason: str) -> EditError:
     return EditError(
         f"{sign} (U+{ord(sign):04X}) can't be written: the file {reason}.",
-        hint="Nothing was changed. Say it without this character (an escape of the language, plain letters), or ask "
-        "the user whether the file is to be converted to UTF-8.",
+        hint="Nothing was changed. Write it without this character (use an escape of the language, or "
+        "plain letters), or ask the user whether to convert the file to UTF-8.",
     )
 
 
@@ -203,9 +203,9 @@ def _restore_changed(raw: str, text: str) -> str:
                 del unknown[first]
     if unknown:
         raise EditError(
-            f"Some {REPLACEMENT} of the new text can't be told: in the file they are bytes that are no UTF-8.",
-            hint=f"Nothing was changed. Leave lines with {REPLACEMENT} out of the edit, or repeat what stands around "
-            "them as it is; write no new one.",
+            f"Some {REPLACEMENT} in the new text are ambiguous: in the file they are bytes that are not UTF-8.",
+            hint=f"Nothing was changed. Leave lines with {REPLACEMENT} out of the edit, or repeat the "
+            "text around them exactly; write no new one.",
         )
     return "".join(characters)
 

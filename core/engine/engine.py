@@ -202,7 +202,7 @@ class Engine:
             if session in parent.subagents:
                 return parent.subagents[session]
         raise CommandRejected(
-            f"no session {session!r} is open." if session else "the command names no session.",
+            f"no session {session!r} is open." if session else "the command has no session.",
             hint="Open or resume one first.",
             code="session_unknown",
         )
@@ -287,7 +287,7 @@ class Engine:
         announce_limits(session, self._options)
         if self._options.preload:
             preload(session)
-        self._tasks.spawn(self._announce_box(session), name=f"box of {session.id}")
+        self._tasks.spawn(self._announce_box(session), name=f"sandbox of {session.id}")
         if session.state.is_demo:
             session.tasks.schedule(partial(suggest_prompt, session))
         if self._options.watch and self._watch is None:
@@ -318,7 +318,7 @@ class Engine:
         return _ack(session)
 
     async def _refuse_detach(self, _: cmd.SessionDetach) -> cmd.Ack:
-        raise CommandRejected("this session ends with the program that has it.", code="detach_refused")
+        raise CommandRejected("this session ends with its program.", code="detach_refused")
 
     def _announce_trust(self, session: Session) -> None:
         """Ask about trust where the user can answer, else report which files are not read."""
@@ -327,6 +327,8 @@ class Engine:
             session.emit(trust_event)
         elif trust.trusted and session.state.trust_state != "trusted":
             session.emit(trust.build_answer())
+        if (warning := trust.warn_about_rules(self._options.allow)) is not None:
+            session.emit(warning)
 
     def _on_trusted_files_changed(self) -> None:
         """Ask about trust in every open session: files with instructions differ from those that were trusted."""

@@ -32,11 +32,9 @@ from core.shadow.layers.layer_location import remove_location
 from core.workspace import Workspace
 
 PENDING_TITLE: Final = "Changes from a private session"
-RESUME_REFUSED: Final = "privacy is on, and sessions that are kept are not gone on with."
-RESUME_REFUSED_HINT: Final = (
-    "`agent-tui review` opens what waits for a review; --no-private goes on with a kept session."
-)
-ON_DISK: Final = "There is no place in memory for this private session: it lies on the disk until the program ends."
+RESUME_REFUSED: Final = "privacy is on, so saved sessions are not resumed."
+RESUME_REFUSED_HINT: Final = "`agent-tui review` opens the pending changes; --no-private resumes a saved session."
+ON_DISK: Final = "This private session can't be kept in memory: it is on disk until the program ends."
 
 
 class Privacy:
@@ -132,11 +130,11 @@ async def save_pending(sessions: Mapping[str, Session], name: str, services: Eng
 
 def _copy_pending(source: Session, services: EngineServices) -> Session:
     if find_private_directory(source.directory.path) is None:
-        raise CommandRejected("this session is not private: it is kept as it is.", code="not_private")
+        raise CommandRejected("this session is not private, so it is saved anyway.", code="not_private")
     if not (waiting := source.shadow.list_changes()):
         raise CommandRejected(
-            "nothing waits for a review that could be kept without its session.",
-            hint="Links and what is decided as a whole go with it: accept them, or drop them.",
+            "there is nothing pending that could be saved without its session.",
+            hint="Links and bulks are lost with it: accept or drop them.",
             code="nothing_pending",
         )
     directory = SessionStore(services.workspace.root).create()
@@ -145,8 +143,8 @@ def _copy_pending(source: Session, services: EngineServices) -> Session:
     lost_paths = [change.path for change in waiting if not _copy_change(source, change, target)]
     lost_paths += [bulk.root for bulk in source.review.bulks if bulk.needs_verdict]
     if lost_paths:
-        message = f"Not kept from the private session: {', '.join(lost_paths)}."
-        target.emit(Notice(level="warning", message=message, hint="Links and what is decided as a whole went with it."))
+        message = f"Not saved from the private session: {', '.join(lost_paths)}."
+        target.emit(Notice(level="warning", message=message, hint="Links and bulks were lost with it."))
     return target
 
 

@@ -56,10 +56,10 @@ _KEYS: Final[Mapping[str, str]] = {
 _EFFORTS: Final = frozenset({"minimal", "low", "medium", "high", "xhigh", "max"})
 _UNUSED: Final = {
     "hooks": "its own hooks are not run",
-    "mcp_servers": "its own MCP servers are not started; it has those of the session, as far as its tools name them",
+    "mcp_servers": "its own MCP servers are not started; it has those of the session that its tools name",
     "memory": "it has no memory of its own",
     "initial_prompt": "`initialPrompt` is not used: the task is its prompt",
-    "skills": "its `skills` are not loaded beforehand: it opens those of the session that it needs",
+    "skills": "its `skills` are not preloaded: it opens skills of the session as needed",
 }
 _MODEL: Final = re.compile(r"(?P<id>[^\[\]]+)(?:\[(?P<options>[^\]]*)\])?")
 
@@ -149,11 +149,9 @@ class _Reader:
 
     def __init__(self, text: ExtensionText) -> None:
         if not text.front:
-            raise InvalidExtension(
-                text.notes[-1] if text.notes else "it has no front matter with a name and a description"
-            )
+            raise InvalidExtension(text.notes[-1] if text.notes else "its front matter has no name and description")
         if not text.body:
-            raise InvalidExtension("it says nothing below its front matter, and that is the subagent's prompt")
+            raise InvalidExtension("it has no text below its front matter, which would be the subagent's prompt")
         self.problems: list[str] = []
         self.refusals: list[str] = []
         self.values: FrontMatter
@@ -169,7 +167,7 @@ class _Reader:
     def read_description(self) -> str:
         description = get_line(self.values, "description")
         if not description:
-            self.problems.append("it has no description, so the agent is not told of it: only you can call it")
+            self.problems.append("it has no description, so the agent does not see it: only you can call it")
         elif len(description) > MAX_DESCRIPTION:
             self.problems.append(f"its description is cut after {MAX_DESCRIPTION:,} characters")
         return description[:MAX_DESCRIPTION]
@@ -180,13 +178,13 @@ class _Reader:
             return None
         names = parse_names(self.values, "tools")
         if not names and value != "[]":
-            self.refusals.append("`tools` says nothing: take the line away for all tools, or write [] for none")
+            self.refusals.append("`tools` is empty: remove the line for all tools, or write [] for none")
         return None if names == ("*",) or [name.lower() for name in names] == ["all"] else names
 
     def read_listed(self, key: str) -> tuple[str, ...]:
         names = parse_names(self.values, key)
         if key in self.values and not names and self.values[key] != "[]":
-            self.refusals.append("`disallowedTools` says nothing")
+            self.refusals.append("`disallowedTools` is empty")
         return names
 
     def read_model(self) -> dict[str, str]:
@@ -199,7 +197,7 @@ class _Reader:
             if name.strip() == "effort":
                 effort = effort or value.strip().lower()
         if effort and effort not in _EFFORTS:
-            self.problems.append(f"{effort!r} is no effort: {', '.join(sorted(_EFFORTS))}")
+            self.problems.append(f"{effort!r} is not an effort level: {', '.join(sorted(_EFFORTS))}")
             effort = ""
         return {"model": "" if model.lower() in {"inherit", "auto", "default"} else model, "effort": effort}
 
@@ -207,7 +205,9 @@ class _Reader:
         readonly = self.read_flag("readonly", self.refusals)
         mode = get_line(self.values, "permission_mode")
         if mode and mode not in {"plan", "default"}:
-            self.problems.append(f"`permissionMode: {mode}` is not heard: a subagent may what its parent may, or less")
+            self.problems.append(
+                f"`permissionMode: {mode}` is ignored: a subagent has at most its parent's permissions"
+            )
         return readonly or mode == "plan"
 
     def read_flag(self, key: str, problems: list[str]) -> bool:
@@ -221,7 +221,7 @@ class _Reader:
     def read_background(self) -> bool:
         is_wanted = self.read_flag("background", self.problems)
         if is_wanted:
-            self.problems.append("it does not work in the background: who gave it a task waits for its report")
+            self.problems.append("it does not run in the background: the caller waits for its report")
         return is_wanted
 
     def read_max_turns(self) -> int:
@@ -229,6 +229,6 @@ class _Reader:
             return 0
         text = get_line(self.values, "max_turns")
         if not text.isdecimal() or not int(text):
-            self.refusals.append(f"`maxTurns` is no number: {text[:40]!r}")
+            self.refusals.append(f"`maxTurns` is not a number: {text[:40]!r}")
             return 0
         return int(text)

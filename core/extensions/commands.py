@@ -71,7 +71,7 @@ def _list_command_files(folder: ExtensionFolder) -> list[str]:
 def _read_command(folder: ExtensionFolder, path: str) -> CommandFile:
     text = folder.read_text(path)
     if not text.body:
-        raise InvalidExtension("it says nothing")
+        raise InvalidExtension("it is empty")
     values, unknown = split_known_keys(text.front, PROMPT_KEYS)
     problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown)]
     problems += [f"`{key}` is not used" for key in _UNUSED if key in values]
@@ -137,7 +137,7 @@ def load_snippets(folders: Iterable[ExtensionFolder]) -> SnippetSet:
 def _read_snippet(folder: ExtensionFolder, path: str) -> SnippetFile:
     text = folder.read_text(path)
     if not text.body:
-        raise InvalidExtension("it says nothing")
+        raise InvalidExtension("it is empty")
     values, unknown = split_known_keys(text.front, _SNIPPET_KEYS)
     problems = [*text.notes, *(describe_unknown_key(key, _SNIPPET_KEYS) for key in unknown)]
     name = read_name(path.rpartition("/")[2].removesuffix(".md"), problems)

@@ -27,23 +27,21 @@ from core.config.rules.file_text import (
 )
 from core.config.rules.roots import ProjectRoot, RuleRoot, UserRoot, list_directories_above
 from core.errors import PathRefused
-from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.permissions.trusted_files import FOLDERS, KINDS, TrustCheck, trust_everything
 from core.text.similarity import find_nearest_names
 from core.workspace import Workspace
 from core.workspace.secret_files import may_be_secret
 
 Scope = Literal["project", "user"]
 ExtensionKind = Literal["agent", "skill", "command", "snippet", "plugin"]
-FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
-KINDS: Final = ("agents", "skills", "commands", "snippets", "plugins")
 SKILL_FILE: Final = "SKILL.md"
 OWN_FOLDER: Final = "config"  # the name of this program's configuration directory in messages
 MAX_FILE_BYTES: Final = 128 * 1024
 MAX_DEPTH: Final = 5
 MAX_FOLDERS: Final = 2_000  # searched per root
 MAX_FILES: Final = 500  # per kind and folder
-UNTRUSTED: Final = "it is not as it was when you trusted this project"
-NO_FRONT_END: Final = "its front matter does not end with ---, so none of it holds"
+UNTRUSTED: Final = "it has changed since you trusted this project"
+NO_FRONT_END: Final = "its front matter does not end with ---, so none of it counts"
 _PLUGIN_FILES: Final = frozenset({SKILL_FILE, "plugin.json", "hooks.json", ".mcp.json"})
 _SKIPPED: Final = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 MAX_NAME: Final = 64
@@ -116,7 +114,7 @@ class ExtensionFolder(Struct, frozen=True, eq=False):
         """Read a file without a check of trust, which is up to the caller. Raises the same errors as `read`."""
         display_path = self.show(path)
         if may_be_secret(display_path.rpartition("/")[2]):
-            raise InvalidExtension("its name is one of files with secrets")
+            raise InvalidExtension("its name suggests secrets")
         try:
             data = self.root.read(path)
         except PathRefused as refused:
@@ -205,13 +203,13 @@ def collect_extensions(
         paths = list_paths(folder)
         if len(paths) > MAX_FILES:
             skipped_files.append(
-                folder.skip(kind, paths[MAX_FILES], f"only the first {MAX_FILES} files of a place are read")
+                folder.skip(kind, paths[MAX_FILES], f"only the first {MAX_FILES} files of a folder are read")
             )
         for path in paths[:MAX_FILES]:
             try:
                 extension = read(folder, path)
                 if (first := extensions.setdefault(extension.name, extension)) is not extension:
-                    raise InvalidExtension(f"{first.path} is {extension.name!r} already, and counts")
+                    raise InvalidExtension(f"{first.path} is already {extension.name!r}, and takes precedence")
             except InvalidExtension as reason:
                 skipped_files.append(folder.skip(kind, path, reason))
             except PathRefused:  # gone meanwhile
@@ -254,19 +252,19 @@ def split_known_keys(front: FrontMatter, names: Mapping[str, str]) -> tuple[dict
 def describe_unknown_key(key: str, known_keys: Iterable[str]) -> str:
     """Return a message about an unknown key, with a suggestion."""
     suggestion = next(iter(find_nearest_names(key, known_keys, limit=1)), "")
-    return f"nobody knows the key {key!r}{f': did you mean {suggestion!r}?' if suggestion else ''}"
+    return f"unknown key {key!r}{f': did you mean {suggestion!r}?' if suggestion else ''}"
 
 
 def read_name(name: str, problems: list[str]) -> str:
     """Return a name that can be written in a prompt. Raises `InvalidExtension`."""
     if name.startswith("-") or ":" in name or len(name) > MAX_NAME:
-        requirements = f"at most {MAX_NAME} characters, no colon, no - in front"
-        raise InvalidExtension(f"{name[:MAX_NAME]!r} is no name: {requirements}")
+        requirements = f"at most {MAX_NAME} characters, no colon, no leading -"
+        raise InvalidExtension(f"{name[:MAX_NAME]!r} is not a valid name: {requirements}")
     if not re.search(r"[^\w.-]", name):
         return name
     safe_name = re.sub(r"[^\w.-]+", "-", name).strip("-")
     if not safe_name:
-        raise InvalidExtension(f"{name!r} is no name")
+        raise InvalidExtension(f"{name!r} is not a valid name")
     problems.append(f"its name {name!r} can't be written in a prompt, so it is called {safe_name!r}")
     return safe_name
 
@@ -283,7 +281,7 @@ def parse_bool(value: str | list[str]) -> bool | None:
 
 
 def parse_names(front: FrontMatter, key: str) -> tuple[str, ...]:
-    """Parse names from a string ("a, b"), a flow list ("[a, b]") or a list; commas within parentheses do not
+    """Parse names from a string "a, b", a flow list "[a, b]" or a list; commas within parentheses do not
     separate."""
     value = front.get(key, "")
     names = []

@@ -108,7 +108,7 @@ def _read_plugin(folder: ExtensionFolder, path: str) -> Plugin:
     manifest, file = _read_manifest(folder, path)
     name = manifest.get("name") or path.rpartition("/")[2]
     if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidExtension(f"{str(name)[:64]!r} is no name of a plug-in: letters, digits, hyphens and dots")
+        raise InvalidExtension(f"{str(name)[:64]!r} is not a valid plug-in name: letters, digits, hyphens and dots")
     problems: list[str] = []
     extra_paths = {}
     for kind in _KINDS:
@@ -136,11 +136,11 @@ def _read_manifest(folder: ExtensionFolder, path: str) -> tuple[dict[str, Any], 
         except PathRefused:
             continue
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise InvalidExtension(f"{name} is no JSON: {error}") from None
+            raise InvalidExtension(f"{name} is not JSON: {error}") from None
         if not isinstance(manifest, dict):
-            raise InvalidExtension(f"{name} holds no object")
+            raise InvalidExtension(f"{name} is not an object")
         return manifest, file
-    raise InvalidExtension(f"it holds neither {' nor '.join(MANIFESTS)}")
+    raise InvalidExtension(f"it has neither {' nor '.join(MANIFESTS)}")
 
 
 def _get_text(manifest: dict[str, Any], key: str) -> str:
@@ -154,7 +154,7 @@ def _list_paths(value: object, name: str, problems: list[str]) -> list[str]:
     for entry in value if isinstance(value, list) else [] if value is None else [value]:
         plain = posixpath.normpath(entry) if isinstance(entry, str) and entry.strip() else ""
         if not plain or plain == ".." or plain.startswith(("/", "~", "../")):
-            problems.append(f"{name} names {str(entry)[:80]!r}, which is no path within the plug-in")
+            problems.append(f"{name} names {str(entry)[:80]!r}, which is not a path inside the plug-in")
         else:
             paths.append(plain)
     return paths
@@ -181,7 +181,7 @@ def _read_sources(
                 problems.append(f"{name} is not read: {reason}")
             except PathRefused:
                 if name != default:
-                    problems.append(f"{name} is not there")
+                    problems.append(f"{name} does not exist")
         for path, data in contents:
             yield PluginSource(
                 plugin=plugin_folder.plugin,

@@ -141,13 +141,13 @@ def _read_skill(folder: ExtensionFolder, path: str) -> Skill:
     description = get_line(values, "description")
     if not description:
         reason = text.notes[-1] if text.notes and not text.front else "it has no description"
-        raise InvalidExtension(f"{reason}, so nobody knows when to use it")
+        raise InvalidExtension(f"{reason}, so the agent can't tell when to use it")
     problems = [*text.notes, *(describe_unknown_key(key, PROMPT_KEYS) for key in unknown), *_list_unused(values)]
     folder_name = path.rpartition("/")[0].rpartition("/")[2]
     name = read_name(get_line(values, "name") or folder_name, problems)
     if name != folder_name or not _STANDARD_NAME.fullmatch(name):
-        standard = "lower-case letters, digits and single hyphens, and the folder's own"
-        problems.append(f"the name {name!r} is not as the standard wants it ({standard}: {folder_name!r})")
+        standard = "lowercase letters, digits and single hyphens, same as the folder"
+        problems.append(f"the name {name!r} does not follow the standard ({standard}: {folder_name!r})")
     if len(description) > MAX_DESCRIPTION:
         problems.append(f"its description is cut after {MAX_DESCRIPTION:,} characters")
     return Skill(
@@ -188,11 +188,11 @@ def read_skill_file(skill: Skill, name: str) -> bytes:
     """Read a file of a skill's folder. Raises `InvalidExtension`: it is outside, missing, or may hold secrets."""
     plain = posixpath.normpath(name)
     if name.startswith(("/", "~")) or plain == ".." or plain.startswith("../"):
-        raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
+        raise InvalidExtension(f"{name[:200]!r} is outside the skill's folder")
     if may_be_secret(plain.rpartition("/")[2]):
-        raise InvalidExtension("its name is one of files with secrets")
+        raise InvalidExtension("its name suggests secrets")
     if isinstance(skill.folder.root, UserRoot) and not _lies_within(skill.directory, plain):
-        raise InvalidExtension(f"{name[:200]!r} leads out of the skill's folder")
+        raise InvalidExtension(f"{name[:200]!r} is outside the skill's folder")
     try:
         return skill.folder.root.read(f"{skill.folder_path}/{plain}")
     except PathRefused as refused:
@@ -237,7 +237,7 @@ def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillC
             choices.append(SkillChoice(skill=skill, reason=offer_reasons[skill.name], is_offered=True))
         else:
             room -= len(skill.name) + 2
-            reason = "all skills together are larger than the catalogue may be, and others fit your words better"
+            reason = "there are too many skills to list all, and others fit your words better"
             choices.append(SkillChoice(skill=skill, reason=reason, is_named=room >= 0))
     return tuple(choices)
 
@@ -245,9 +245,9 @@ def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillC
 def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
     """Return why a skill is not offered regardless of the budget; "" = nothing hinders."""
     if skill.is_manual:
-        return f"only you call it: /{skill.name}"
+        return f"only you can call it: /{skill.name}"
     if skill.globs and not any(matches(glob, path) for glob in skill.globs for path in paths):
-        return f"no file at hand matches {', '.join(skill.globs)}"
+        return f"no file in use matches {', '.join(skill.globs)}"
     return ""
 
 
@@ -258,7 +258,7 @@ def _measure(skill: Skill) -> int:
 def _fill_budget(skills: Sequence[Skill], occasion: SkillQuery) -> dict[str, str]:
     """Return the names of the skills within the budget, with reasons."""
     if sum(map(_measure, skills)) <= BUDGET:
-        return {skill.name: "its name and description are told" for skill in skills}
+        return {skill.name: "its name and description are listed" for skill in skills}
     ranking = rank_skills(skills, occasion.prompt)
     by_name = {skill.name: skill for skill in skills}
     listed_skills = [by_name[name] for name in occasion.offered if name in by_name]
@@ -270,7 +270,7 @@ def _fill_budget(skills: Sequence[Skill], occasion: SkillQuery) -> dict[str, str
         room -= _measure(skill)
         if room < 0:
             break
-        reasons[skill.name] = "told, of more than there is room for: it fits your words"
+        reasons[skill.name] = "listed, out of too many: it fits your words"
     return reasons
 
 

@@ -21,9 +21,9 @@ def refuse_wide_root(root: Path, user_path: Path, state_dir: Path, config_dir: P
     elif root == home or root in home.parents:
         description = "your home directory" if root == home else "a directory above your home directory"
     elif root in state_dir.resolve().parents or root == state_dir.resolve():
-        description = "a directory that holds this program's own state"
+        description = "the directory of agent-tui's own state"
     elif settings.is_relative_to(root) or settings.is_relative_to(user_path.absolute()):
-        description = "a directory that holds this program's own settings"
+        description = "the directory of agent-tui's own settings"
     else:
         return
     raise PathRefused(f"{root} is {description}, not a project.", hint=_suggest(description))
@@ -31,5 +31,5 @@ def refuse_wide_root(root: Path, user_path: Path, state_dir: Path, config_dir: P
 
 def _suggest(description: str) -> str:
     if description.endswith("settings"):
-        return "Let AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME name a place outside of the project."
+        return "Set AGENT_TUI_CONFIG_DIR or XDG_CONFIG_HOME to a directory outside the project."
     return "Start in a project's own directory, or name it."

@@ -43,7 +43,7 @@ def find_base(root: Path) -> BranchBase | None:
 def _open(root: Path) -> Iterator[GitRepository]:
     with open_repository(root, may_be_above=True) as repository:
         if repository is None:
-            raise GitFailed("this directory is in no git repository.")
+            raise GitFailed("this directory is not in a git repository.")
         yield repository
 
 
@@ -97,7 +97,7 @@ def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:
     if len(comparison.patch) > _MAX_DIFF:
         lines.append(f"… {len(comparison.patch) - _MAX_DIFF:,} bytes more: see git diff {base.commit[:12]}")
     if comparison.left_out:
-        lines.append(f"… {comparison.left_out} more files, or such that are kept from you")
+        lines.append(f"… {comparison.left_out} more files, or files hidden from you")
     return "\n".join(filter(None, lines)).rstrip()
 
 
@@ -169,11 +169,11 @@ def _find_sides(repository: GitRepository, target: str) -> tuple[str, str, str]:
         return (_run(repository, "merge-base", low, high) or low) if dots == "..." else low, high, target
     if target in {"", current, "HEAD"}:
         base = _find_base(repository)
-        subject = f"{current or 'HEAD'}: {describe_branch(base)}, and what is not committed" if base else ""
-        return (base.commit if base else "HEAD"), "", subject or "what is not committed"
+        subject = f"{current or 'HEAD'}: {describe_branch(base)}, and uncommitted changes" if base else ""
+        return (base.commit if base else "HEAD"), "", subject or "uncommitted changes"
     tip = _find_commit(repository, target)
     if target in _MAIN and (base_commit := _run(repository, "merge-base", "HEAD", tip)):
-        return base_commit, "", f"{current or 'HEAD'} since {target}, and what is not committed"
+        return base_commit, "", f"{current or 'HEAD'} since {target}, and uncommitted changes"
     base = _find_fork(repository, tip, target)
     if base is not None and base.ahead:
         return base.commit, tip, f"{target}: {describe_branch(base)}"

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from core.git.layout import RepositoryLayout, find_repository, read_small_file
+from core.git.layout import GIT_RISK, HOOK_RISK, RepositoryLayout, find_repository, read_small_file
 from core.git.repository import (
     GitFailed,
     GitRepository,
@@ -27,9 +27,8 @@ from core.git.repository import (
 )
 from core.git.safe_config import ConfigPairs, find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
-from core.workspace.protected_files import GIT_RISK, HOOK_RISK
 
-_PROGRAM_RISK = "is run by git itself: its configuration names it"
+_PROGRAM_RISK = "is run by git itself, as set in its configuration"
 _PROGRAM_SETTINGS = re.compile(
     r"core\.(?:fsmonitor|sshcommand|askpass|editor|pager|gitproxy|alternaterefscommand)|sequence\.editor|diff\.external"
     r"|pager\..*|credential\.helper|.*\.(?:clean|smudge|process|textconv|command|driver|program|cmd|helper|uploadpack"

@@ -117,18 +117,18 @@ def diff_trees(repository: GitRepository, old: str, new: str) -> list[GitEntry]:
 
 def list_tree(repository: GitRepository, tree: str) -> list[GitEntry]:
     """Return every file of a tree."""
-    listing = _parse_listing(repository.run("ls-tree", "-r", "-z", tree, seconds=30.0))
+    listing = parse_listing(repository.run("ls-tree", "-r", "-z", tree, seconds=30.0))
     return [GitEntry(path, mode, oid) for path, (mode, _, oid) in listing]
 
 
 def list_index(repository: GitRepository) -> list[GitEntry]:
     """Return every entry of the index."""
-    listing = _parse_listing(repository.run("ls-files", "--stage", "-z", seconds=30.0))
+    listing = parse_listing(repository.run("ls-files", "--stage", "-z", seconds=30.0))
     return [GitEntry(path, mode, oid, stage=int(stage)) for path, (mode, oid, stage) in listing]
 
 
-def _parse_listing(listing: bytes) -> Iterator[tuple[bytes, list[str]]]:
-    """Yield every path with its three attributes."""
+def parse_listing(listing: bytes) -> Iterator[tuple[bytes, list[str]]]:
+    """Yield every path of `git ls-tree -z` or `git ls-files --stage -z` with its three attributes."""
     for record in listing.split(b"\0")[:-1]:
         facts, _, path = record.partition(b"\t")
         yield path, facts.decode().split(" ")

@@ -72,12 +72,12 @@ def take_lock(git_directory: Path, draft: IndexDraft, data: bytes) -> None:
         _link_lock(directory, draft, mode, data)
         sync_directory(directory)
         if digest_index(git_directory) != draft.replaces:
-            raise GitFailed("the index was changed by another git just now.", hint="Commit again.")
+            raise GitFailed("another git has just changed the index.", hint="Commit again.")
     except FileExistsError:
         _unlink(git_directory / draft.name)
         raise GitFailed(
-            f"another git is at work here: there is {git_directory / LOCK}.",
-            hint="Commit again when it is done; if none runs, delete that file.",
+            f"another git is running here: {git_directory / LOCK} exists.",
+            hint="Commit again when it is done; if none is running, delete that file.",
         ) from None
     except BaseException:
         release_lock(git_directory, draft)

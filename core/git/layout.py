@@ -11,6 +11,7 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -20,6 +21,9 @@ from core.errors import PathRefused
 from core.filesystem.open_files import read_open_file
 from core.filesystem.project_root import refuse_wide_root
 
+# Why a file that git runs, or takes its settings from, needs an eye in the review.
+HOOK_RISK: Final = "runs automatically when git commits, merges or pushes"
+GIT_RISK: Final = "changes what git runs, or where it fetches from, automatically"
 _MAX_BYTES = 1 << 20
 _HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")
 
@@ -85,7 +89,7 @@ def read_small_file(path: Path, limit: int = _MAX_BYTES) -> bytes:
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     data = read_open_file(descriptor, limit + 1)
     if len(data) > limit:
-        raise OSError(f"{path} is no small file")
+        raise OSError(f"{path} is not a small file")
     return data
 
 

@@ -13,8 +13,10 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from threading import Timer
 
@@ -47,6 +49,23 @@ _FIXED_ENVIRONMENT = {
 }
 _WORKTREE_FILES = ("index", "info/sparse-checkout")
 _SHARED_FILES = ("packed-refs", "shallow", "info/exclude", "info/attributes")
+
+
+_LOCATIONS = ("GIT_DIR", "GIT_CEILING_DIRECTORIES")
+_SETTLED_NS = 2_000_000_000
+"""A file that changed later than this before it was read may change again without a new time."""
+Stamps = dict[str, tuple[int, int, int, int] | None]
+
+
+class _UsersSettings(Struct, frozen=True):
+    """Settings of the user with what they were read from: the environment, and the files with their stamps."""
+
+    environment: dict[str, str]
+    stamps: Stamps
+    pairs: ConfigPairs
+
+
+_users_settings: dict[str, _UsersSettings] = {}  # by the path of git
 
 
 class GitFailed(AgentTuiError):
@@ -191,16 +210,58 @@ def find_git(root: Path) -> str:
 
 def read_settings(repository: GitRepository, config_text: bytes) -> tuple[ConfigPairs, ConfigPairs]:
     """Return the user's settings, and a repository's from the text of its configuration without its includes."""
-    environment = _build_environment(repository.root) | _FIXED_ENVIRONMENT
-    asking = [repository.git, "config", "--null", "--list"]
-    nowhere = _point_nowhere(repository.directory)
-    users = parse_pairs(_run_git([*asking, "--includes"], repository.directory, environment | nowhere, b"", 5.0))
-    file_command = [*asking, "--no-includes", "--file", "-"]
-    own_environment = _hide_other_configs(repository.directory) | nowhere
-    own_pairs = parse_pairs(
-        _run_git(file_command, repository.directory, environment | own_environment, config_text, 5.0)
+    environment = _build_environment(repository.root) | _FIXED_ENVIRONMENT | _point_nowhere(repository.directory)
+    return (
+        _add_default_files(_read_users_settings(repository, environment), environment),
+        list(_parse_config(repository.git, config_text)),
     )
-    return _add_default_files(users, environment), own_pairs
+
+
+def _read_users_settings(repository: GitRepository, environment: Mapping[str, str]) -> ConfigPairs:
+    """Return the settings of the user and the system. They are asked for again only if a file of them has changed, or
+    if that can't be known."""
+    known = _users_settings.get(repository.git)
+    fixed = {name: value for name, value in environment.items() if name not in _LOCATIONS}
+    if known is not None and known.environment == fixed and known.stamps == _stamp_files(known.stamps):
+        return known.pairs
+    home, started_ns = environment.get("HOME", "/"), time.time_ns()
+    directory = environment.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    system = ("/etc/gitconfig", str(Path(repository.git).parents[1] / "etc/gitconfig"))
+    before = _stamp_files((*system, f"{home}/.gitconfig", f"{directory}/git/config"))
+    command = [repository.git, "config", "--null", "--list", "--includes", "--show-origin"]
+    fields = _run_git(command, repository.directory, dict(environment), b"", 5.0).split(b"\0")[:-1]
+    pairs = parse_pairs(b"".join(field + b"\0" for field in fields[1::2]))
+    origins = {os.fsdecode(origin.removeprefix(b"file:")) for origin in fields[::2]}
+    stamps = _stamp_files({*before, *origins})
+    is_settled = all(stamp is None or stamp[0] < started_ns - _SETTLED_NS for stamp in stamps.values())
+    has_more_files = any(name.startswith("include") for name, _ in pairs) or not all(
+        origin.startswith("/") for origin in origins
+    )
+    names_others = any(_USERS_SETTINGS.fullmatch(name) for name in environment)
+    if is_settled and not has_more_files and not names_others and before.items() <= stamps.items():
+        _users_settings[repository.git] = _UsersSettings(fixed, stamps, pairs)
+    return pairs
+
+
+def _stamp_files(paths: Iterable[str]) -> Stamps:
+    """Return what changes with the content of files, the time of the change first; None = there is no such file."""
+    stamps: Stamps = {}
+    for path in paths:
+        try:
+            stats = Path(path).stat()
+            stamps[path] = (stats.st_ctime_ns, stats.st_mtime_ns, stats.st_size, stats.st_ino)
+        except OSError:
+            stamps[path] = None
+    return stamps
+
+
+@lru_cache(maxsize=32)
+def _parse_config(git: str, config_text: bytes) -> tuple[tuple[str, str | None], ...]:
+    """Parse the text of a configuration without its includes; the same text has the same settings."""
+    with make_temporary_directory() as nowhere:
+        command = [git, "config", "--null", "--list", "--no-includes", "--file", "-"]
+        environment = _FIXED_ENVIRONMENT | _hide_other_configs(nowhere) | _point_nowhere(nowhere)
+        return tuple(parse_pairs(_run_git(command, nowhere, environment | {"PATH": SYSTEM_PATH}, config_text, 5.0)))
 
 
 def _add_default_files(users: ConfigPairs, environment: dict[str, str]) -> ConfigPairs:
@@ -287,5 +348,5 @@ def _run_git(
             lines = stderr_file.read(2000).decode("utf-8", "replace").splitlines()
             reason = "; ".join(line for line in lines if line.strip() and not line.startswith("hint:"))
             reason = reason or f"it ended with {code}"
-            raise GitFailed(f"Git gave no answer to {command[2]!r}: {reason}")
+            raise GitFailed(f"Git did not answer {command[2]!r}: {reason}")
     return answer

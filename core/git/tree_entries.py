@@ -12,11 +12,11 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from msgspec import Struct
 
-from core.git.history import LINK_MODE, MISSING_MODE, GitEntry, update_index
+from core.git.history import LINK_MODE, MISSING_MODE, SUBMODULE_MODE, GitEntry, parse_listing, update_index
 from core.git.repository import GitFailed, GitRepository
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs
 
@@ -25,6 +25,7 @@ _NAMES: Final = ("text", "crlf", "eol", "ident", "working-tree-encoding", "filte
 _SET, _UNSET, _UNSPECIFIED = b"set", b"unset", b"unspecified"
 _PRINTABLE_CONTROLS: Final = b"\b\t\x1b\f"
 _CONTROLS: Final = bytes(code for code in (*range(32), 127) if code not in b"\r\n" and code not in _PRINTABLE_CONTROLS)
+_Name = TypeVar("_Name", bytes, str)
 _AT_ONCE = 50  # objects per call: the output of git is bounded
 
 
@@ -129,8 +130,8 @@ def find_ignored(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes
 def find_outside_sparse(repository: GitRepository, paths: Sequence[bytes]) -> set[bytes]:
     """Return the tracked paths that a sparse checkout leaves out of the work tree. Raises `GitFailed`."""
     outside: set[bytes] = set()
-    for first in range(0, len(paths), 500):
-        names = [f":(top,literal){os.fsdecode(path)}" for path in paths[first : first + 500]]
+    for part in _chunk(paths):
+        names = [f":(top,literal){os.fsdecode(path)}" for path in part]
         command = (
             "-c",
             "sparse.expectFilesOutsideOfPatterns=true",
@@ -144,12 +145,11 @@ def find_outside_sparse(repository: GitRepository, paths: Sequence[bytes]) -> se
 
 def find_submodules(repository: GitRepository, commit: str, directories: Iterable[bytes]) -> set[bytes]:
     """Return the directories that are submodules in a commit ("": there is none). Raises `GitFailed`."""
-    names, submodules = sorted(set(directories)), set[bytes]()
-    for first in range(0, len(names) if commit else 0, 500):
-        part = map(os.fsdecode, names[first : first + 500])
-        listing = repository.run("ls-tree", "-z", "--full-tree", commit, "--", *part, seconds=_SECONDS)
-        rows = (line.partition(b"\t") for line in listing.split(b"\0"))
-        submodules |= {path for facts, _, path in rows if facts.startswith(b"160000 ")}
+    submodules: set[bytes] = set()
+    for part in _chunk(sorted(set(directories))) if commit else ():
+        command = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
+        listing = repository.run(*command, seconds=_SECONDS)
+        submodules |= {path for path, (mode, _, _) in parse_listing(listing) if mode == SUBMODULE_MODE}
     return submodules
 
 
@@ -176,10 +176,10 @@ def read_tree_files(
     repository: GitRepository, commit: str, paths: Sequence[bytes], rules: Mapping[bytes, PathRule]
 ) -> dict[bytes, TreeFile]:
     """Read paths of a commit ("" = there is none yet). Raises `GitFailed`."""
-    listing: dict[bytes, tuple[str, str, str]] = {}
+    listing: dict[bytes, list[str]] = {}
     for part in _chunk(paths) if commit else ():
         command = ("ls-tree", "-z", "--full-tree", commit, "--", *map(os.fsdecode, part))
-        listing |= dict(_parse_tree(repository.run(*command, seconds=_SECONDS)))
+        listing |= dict(parse_listing(repository.run(*command, seconds=_SECONDS)))
     blobs = read_blobs(repository, {oid for _, kind, oid in listing.values() if kind == "blob"})
     files = {path: TreeFile() for path in paths}
     for path, (mode, kind, oid) in listing.items():
@@ -191,22 +191,14 @@ def read_tree_files(
     return files
 
 
-def _chunk(names: Sequence[bytes], size: int = 500) -> Iterable[Sequence[bytes]]:
+def _chunk(names: Sequence[_Name], size: int = 500) -> Iterable[Sequence[_Name]]:
     return (names[index : index + size] for index in range(0, len(names), size))
-
-
-def _parse_tree(listing: bytes) -> Iterable[tuple[bytes, tuple[str, str, str]]]:
-    for line in listing.split(b"\0")[:-1]:
-        facts, _, path = line.partition(b"\t")
-        mode, kind, oid = facts.decode().split(" ")
-        yield path, (mode, kind, oid)
 
 
 def read_blobs(repository: GitRepository, oids: Iterable[str]) -> dict[str, bytes]:
     """Return the content of objects by their names. Raises `GitFailed` for a missing one."""
     names, blobs = list(dict.fromkeys(oids)), dict[str, bytes]()
-    for first in range(0, len(names), _AT_ONCE):
-        part = names[first : first + _AT_ONCE]
+    for part in _chunk(names, _AT_ONCE):
         request = "".join(f"{oid}\n" for oid in part).encode()
         blobs |= _parse_batch(part, repository.run("cat-file", "--batch", stdin=request, seconds=_SECONDS))
     return blobs
@@ -263,9 +255,7 @@ def list_index_entries(repository: GitRepository, paths: Sequence[bytes]) -> dic
     for part in _chunk(paths):
         names = [f":(top,literal){os.fsdecode(path)}" for path in part]
         listing = repository.run("ls-files", "--stage", "-z", "--full-name", "--", *names, seconds=_SECONDS)
-        for record in listing.split(b"\0")[:-1]:
-            facts, _, path = record.partition(b"\t")
-            mode, oid, stage = facts.decode().split(" ")
+        for path, (mode, oid, stage) in parse_listing(listing):
             entries_by_path.setdefault(path, []).append(GitEntry(path, mode, oid, stage=int(stage)))
     return entries_by_path
 

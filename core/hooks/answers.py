@@ -11,26 +11,26 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct
 
 from core.hooks.dialect_names import RULES
 from core.hooks.parsing import Hook
+from core.permissions.rules import STRICTNESS, PermissionChoice
 from core.records import parse_json_part
 
-Permission = Literal["", "allow", "ask", "deny"]
 REFUSING_EXIT: Final = 2
 MAX_TEXT: Final = 10_000  # characters of a text in an answer
-_WORDS: Final[Mapping[str, Permission]] = {
+_WORDS: Final[Mapping[str, PermissionChoice | None]] = {
     "allow": "allow",
     "approve": "allow",
     "deny": "deny",
     "block": "deny",
     "ask": "ask",
     "defer": "ask",
-    "continue": "",
+    "continue": None,
 }
 _ANSWER_KEYS: Final = frozenset(
     {"hookspecificoutput", "permissiondecision", "permission", "decision", "continue", "interrupt", "followupmessage"}
@@ -42,28 +42,27 @@ _MENTION: Final = re.compile(
 )
 _REFUSING_WORD: Final = re.compile(r"\b(?:den(?:y|ied)|block(?:ed)?|reject(?:ed)?|refuse[ds]?|forbidden)\b", re.I)
 MOST_OBJECTS: Final = 1_000  # positions at which an object may begin
-_STRICTNESS: Final[Sequence[Permission]] = ("", "allow", "ask", "deny")
 
 
 class HookRun(Struct, frozen=True, kw_only=True):
-    """The end of a hook's process. `problem`: why it has no answer at all (it hung, its script is missing), "" = it
-    ended by itself. `effects`: its changes, in a line."""
+    """The end of a hook's process. `problem`: why it has no answer at all (it hung, its script is missing);
+    None: it ended by itself. `effects`: its changes, in a line."""
 
     exit_code: int | None = None
     stdout: str = ""
     stderr: str = ""
-    problem: str = ""
+    problem: str | None = None
     duration_ms: int = 0
     effects: str = ""
 
 
 class HookAnswer(Struct, frozen=True, kw_only=True):
-    """The answer of one hook. `reason`: of a refusal, for the model; `message`: for the user; `context`: additional
-    text for the model; `followup`: the agent's next instruction; `changed_input`: replaced arguments; `output`: the
-    replaced result; `env`: variables for later hooks; `ends_turn`: the agent must stop; `failure`: why there is no
-    valid answer; `effects`: its changes, in a line."""
+    """The answer of one hook. `permission` None: it decides nothing; `reason`: of a refusal, for the model; `message`:
+    for the user; `context`: additional text for the model; `followup`: the agent's next instruction; `changed_input`:
+    replaced arguments; `output`: the replaced result; `env`: variables for later hooks; `ends_turn`: the agent must
+    stop; `failure`: why there is no valid answer; `effects`: its changes, in a line."""
 
-    permission: Permission = ""
+    permission: PermissionChoice | None = None
     reason: str = ""
     message: str = ""
     context: str = ""
@@ -72,24 +71,24 @@ class HookAnswer(Struct, frozen=True, kw_only=True):
     output: str | None = None
     env: Mapping[str, str] = {}
     ends_turn: bool = False
-    failure: str = ""
+    failure: str | None = None
     effects: str = ""
 
 
 def read_answer(hook: Hook, run: HookRun) -> HookAnswer:
     """Parse the answer of a hook's run; never raises."""
-    fields, failure = ({}, run.problem) if run.problem else _read_output(hook, run)
+    fields, failure = _read_output(hook, run) if run.problem is None else ({}, run.problem)
     try:
         answer = _read_fields(hook, fields) if fields else HookAnswer()
     except _Unreadable as problem:
         answer, failure = HookAnswer(), str(problem)
-    if not failure and not fields:
+    if failure is None and not fields:
         answer = _read_text(hook, run)
-    if run.exit_code == REFUSING_EXIT and not run.problem:
+    if run.exit_code == REFUSING_EXIT and run.problem is None:
         return _refuse(hook, answer, answer.reason or cut_text(run.stderr.strip()) or "its exit code is 2.")
-    if not failure and run.exit_code != 0 and not fields:
+    if failure is None and run.exit_code != 0 and not fields:
         failure = f"it ended with {run.exit_code}{_format_last_line(run.stderr)}"
-    if not failure:
+    if failure is None:
         return answer
     if hook.fails_closed and answer.permission != "deny":
         return _refuse(hook, HookAnswer(failure=failure), f"the hook gave no answer: {failure}")
@@ -101,16 +100,16 @@ def _refuse(hook: Hook, answer: HookAnswer, reason: str) -> HookAnswer:
     rules = RULES[hook.event]
     if rules.blocks:
         return msgspec.structs.replace(answer, permission="deny", reason=reason)
-    if rules.continues and not answer.failure:
+    if rules.continues and answer.failure is None:
         return msgspec.structs.replace(answer, followup=answer.followup or reason)
-    return answer if answer.failure else msgspec.structs.replace(answer, context=answer.context or reason)
+    return answer if answer.failure is not None else msgspec.structs.replace(answer, context=answer.context or reason)
 
 
 class _Unreadable(Exception):
     """A field of an answer has an invalid value."""
 
 
-def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
+def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str | None]:
     """Return the printed object, {} = none, and the failure if one is missing. Other lines may surround it; of several
     answers, a refusal takes precedence."""
     text = run.stdout.strip().removeprefix("\ufeff")
@@ -119,26 +118,26 @@ def _read_output(hook: Hook, run: HookRun) -> tuple[dict[str, Any], str]:
     refusal = next(filter(_is_refusal, answers), None)
     is_for_model = RULES[hook.event].takes_text and hook.dialect == "claude" and not text.startswith("{")
     if refusal is not None or is_for_model:  # text for the model may contain examples of other answers
-        return refusal or {}, ""
+        return refusal or {}, None
     if answers:
-        return answers[-1], ""
+        return answers[-1], None
     return objects[0] if len(objects) == 1 else {}, _explain_no_answer(hook, run, text, len(objects))
 
 
-def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str:
-    """Explain the failure of an output without an answer, "" = it is no failure, as nothing suggests a refusal."""
+def _explain_no_answer(hook: Hook, run: HookRun, text: str, objects: int) -> str | None:
+    """Explain the failure of an output without an answer; None: it is no failure, as nothing suggests a refusal."""
     blocks = RULES[hook.event].blocks
     if text.startswith("{") and objects != 1:
-        return "what it printed is not one whole JSON object"
+        return "its output is not one complete JSON object"
     if _MENTION.search(text):
-        return "what it printed holds no whole JSON object with its answer"
+        return "its output has no complete JSON object with an answer"
     if _MENTION.search(run.stderr) and find_objects(run.stderr):
-        return "its answer is on standard error, where none is read"
+        return "its answer is on standard error, which is not read"
     if objects == 1:
         is_odd = blocks and _REFUSING_WORD.search(text)
-        return "what it printed speaks of a refusal in no words that are known here" if is_odd else ""
+        return "its output mentions a refusal in an unknown form" if is_odd else None
     is_text = not text or hook.dialect == "claude" or run.exit_code != 0 or not blocks
-    return "" if is_text else "what it printed is no JSON"
+    return None if is_text else "its output is not JSON"
 
 
 def find_objects(text: str) -> list[dict[str, Any]]:
@@ -177,15 +176,15 @@ def _read_fields(hook: Hook, fields: Mapping[str, Any]) -> HookAnswer:
     both = _flatten(fields)
     word = _get_text(both, "permissionDecision", "permission", "decision").strip()
     if word.lower() not in {"", *_WORDS}:
-        raise _Unreadable(f"{word[:40]!r} is no decision: allow, ask or deny")
-    permission: Permission = _WORDS.get(word.lower(), "")
+        raise _Unreadable(f"{word[:40]!r} is not a decision: allow, ask or deny")
+    permission = _WORDS.get(word.lower())
     reason = cut_text(_get_text(both, "permissionDecisionReason", "agent_message", "agentMessage", "reason"))
     message = cut_text(_get_text(both, "user_message", "userMessage", "systemMessage"))
     stops = _is_false(both.get("continue")) or both.get("interrupt") is True
     stop_reason = cut_text(_get_text(both, "stopReason"))
     updated_input = both.get("updatedinput")
     if updated_input is not None and not isinstance(updated_input, dict):
-        raise _Unreadable("the changed input is no object")
+        raise _Unreadable("the changed input is not an object")
     answer = HookAnswer(
         permission=permission,
         reason=reason or message,
@@ -201,7 +200,7 @@ def _read_fields(hook: Hook, fields: Mapping[str, Any]) -> HookAnswer:
     if stops and rules.blocks:
         return msgspec.structs.replace(answer, permission="deny", reason=answer.reason or stop_reason)
     if permission == "deny" and not rules.blocks and not stops:
-        return msgspec.structs.replace(_refuse(hook, answer, reason or message or "it refused."), permission="")
+        return msgspec.structs.replace(_refuse(hook, answer, reason or message or "it refused."), permission=None)
     return answer
 
 
@@ -228,7 +227,7 @@ def _get_text(fields: Mapping[str, Any], *names: str) -> str:
         if isinstance(value, str) and value:
             return value
         if value is not None and not isinstance(value, str):
-            raise _Unreadable(f"{name} is no text")
+            raise _Unreadable(f"{name} is not text")
     return ""
 
 
@@ -261,5 +260,5 @@ def _format_last_line(text: str) -> str:
 
 def find_strictest_answer(answers: Sequence[tuple[Hook, HookAnswer]]) -> tuple[Hook, HookAnswer] | None:
     """Return the strictest answer (deny, ask, allow), of equals the first; None = no hook decides."""
-    strictest_pair = max(answers, key=lambda pair: _STRICTNESS.index(pair[1].permission), default=None)
-    return strictest_pair if strictest_pair is not None and strictest_pair[1].permission else None
+    decisions = [(STRICTNESS[answer.permission], (hook, answer)) for hook, answer in answers if answer.permission]
+    return max(decisions, key=lambda decision: decision[0])[1] if decisions else None

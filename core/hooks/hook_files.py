@@ -35,14 +35,14 @@ _PREFIXES: Final = frozenset({"exec", "command", "time", "nohup", "env", "uv", "
 _INTERPRETER: Final = re.compile(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)")
 _WORD: Final = re.compile(r"[^\s'\"=;|&<>()`]+")
 HOOKS_FOLDER: Final = "hooks"  # all files in a folder of this name count as parts of its scripts
-MISSING: Final = "its script is not there"
+MISSING: Final = "its script does not exist"
 MAX_FILES: Final = 100  # script files per hook
 MAX_WORDS: Final = 200  # words of a command that may be paths
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _VARIABLE: Final = re.compile(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CURSOR_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
 )
-_SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "(", ")", "{", "}", "<", ">"})
+_SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "", "{", "}", "<", ">"})
 MAX_FILE: Final = 1 << 20  # bytes of a hook file
 MAX_SCRIPT: Final = 4 << 20  # bytes of a script for the comparison
 # Of two hooks that disagree, the stricter one wins; of two that change the same, the first in this order.
@@ -86,7 +86,7 @@ def load_hooks(workspace: Workspace, check: TrustCheck | None) -> HookTable:
         hooks += hook_file.hooks
         problems += hook_file.problems
     for hook in hooks:
-        if missing := explain_missing(hook, workspace.root):
+        if (missing := explain_missing(hook, workspace.root)) is not None:
             problems.append(HookProblem(source=hook.source, message=f"{hook.describe()}: {missing}"))
     return HookTable(hooks=tuple(hooks), held=tuple(untrusted_hooks), problems=tuple(problems))
 
@@ -163,7 +163,7 @@ def _read_source(source: HookSource) -> HookFile:
 
 def _parse(data: bytes, owner: HookOwner) -> HookFile:
     if len(data) > MAX_FILE:
-        problem = HookProblem(source=owner.source, message="not read: it has more than 1 MiB.")
+        problem = HookProblem(source=owner.source, message="not read: it is larger than 1 MiB.")
         return HookFile(problems=(problem,))
     return parse_hook_file(data, owner)
 
@@ -320,9 +320,9 @@ def _is_directory(path: Path) -> bool:
         return False
 
 
-def explain_missing(hook: Hook, root: Path) -> str:
-    """Explain that a hook's script is missing, "" = it exists, or is unknown."""
+def explain_missing(hook: Hook, root: Path) -> str | None:
+    """Explain that a hook's script is missing; None: it exists, or is unknown."""
     script = find_script(hook, root)
     if script is None or _is_file(script):
-        return ""
+        return None
     return f"{MISSING}: {script.relative_to(root) if script.is_relative_to(root) else script}"

@@ -32,7 +32,7 @@ _EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
 _RULE: Final = re.compile(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
 _OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # matches names of tools that are not in KNOWN_NAMES
 _GLOB_SIGNS: Final = re.compile(r"[*?/.{\[]")
-_AS_GLOB: Final = "it is taken as a glob over what a call names"
+_AS_GLOB: Final = "it is used as a glob on what a call names"
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
 MAX_SECONDS: Final = 600.0
@@ -55,7 +55,7 @@ class Matcher(Struct, frozen=True):
     text: str = ""
     condition: str = ""
     is_glob: bool = False
-    problem: str = ""
+    problem: str | None = None
 
 
 def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matcher:
@@ -65,9 +65,11 @@ def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matche
     if pattern is None or pattern in ("", "*"):
         return Matcher()
     if not isinstance(pattern, str):
-        return Matcher(problem=f"the matcher {str(pattern)[:100]} is no text: the hook is asked about everything.")
-    if fault := explain_pattern(pattern):
-        return Matcher(pattern, is_glob=True, problem=f"the matcher {pattern!r} is no pattern: {fault}; {_AS_GLOB}.")
+        return Matcher(problem=f"the matcher {str(pattern)[:100]} is not text: the hook runs for everything.")
+    if (fault := explain_pattern(pattern)) is not None:
+        return Matcher(
+            pattern, is_glob=True, problem=f"the matcher {pattern!r} is not a valid pattern: {fault}; {_AS_GLOB}."
+        )
     if event not in TOOL_EVENTS or _can_match_tool(pattern, is_exact=is_exact):
         return Matcher(pattern)
     rule = _RULE.fullmatch(pattern)
@@ -75,7 +77,9 @@ def read_matcher(pattern: object, event: HookEvent, *, is_exact: bool) -> Matche
         return Matcher(rule["tool"], condition=pattern)
     is_glob = _GLOB_SIGNS.search(pattern) is not None
     outcome = f"{_AS_GLOB}." if is_glob else "the hook may never run."
-    return Matcher(pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is the name of no tool here: {outcome}")
+    return Matcher(
+        pattern, is_glob=is_glob, problem=f"the matcher {pattern!r} is not the name of a tool here: {outcome}"
+    )
 
 
 def _can_match_tool(text: str, *, is_exact: bool) -> bool:
@@ -101,13 +105,13 @@ def matches_glob(text: str, subjects: Sequence[str]) -> bool:
     )
 
 
-def explain_pattern(text: str) -> str:
-    """Explain why a text is no valid pattern, "" = it is one."""
+def explain_pattern(text: str) -> str | None:
+    """Explain why a text is no valid pattern; None: it is one."""
     try:
         re.compile(to_python_pattern(text))
     except (re.error, RecursionError, OverflowError) as error:
         return str(error)
-    return ""
+    return None
 
 
 def to_python_pattern(pattern: str) -> str:
@@ -122,21 +126,26 @@ def list_exact_names(matcher: str) -> tuple[str, ...]:
     return tuple(name for part in re.split(r"[|,]", matcher) if (name := part.strip()))
 
 
-class Hook(Struct, frozen=True, kw_only=True):
-    """One hook. `source`: the display name of its file; `home`: the base directory of its relative paths, "" = the
-    project. `condition`: a permission rule that the call must match, as `Bash(git *)`; `is_glob`: its matcher is a
+class HookOwner(Struct, frozen=True, kw_only=True):
+    """The attributes that all hooks of a file have in common. `source`: the display name of the file; `home`: the base
+    directory of their relative paths, "" = the project."""
+
+    dialect: Dialect
+    scope: Scope
+    source: str
+    home: str = ""
+
+
+class Hook(HookOwner, frozen=True, kw_only=True):
+    """One hook. `condition`: a permission rule that the call must match, as `Bash(git *)`; `is_glob`: its matcher is a
     glob. `loops`: number of times in a row that its answer may make the agent continue, None = unlimited. `timeout` in
     seconds."""
 
     event: HookEvent
     command: str
-    dialect: Dialect
-    scope: Scope
-    source: str
     matcher: str = ""
     is_glob: bool = False
     condition: str = ""
-    home: str = ""
     timeout: float = 60.0
     fails_closed: bool = False
     loops: int | None = DEFAULT_LOOPS
@@ -173,15 +182,6 @@ class HookFile(Struct, frozen=True, kw_only=True):
     problems: tuple[HookProblem, ...] = ()
 
 
-class HookOwner(Struct, frozen=True, kw_only=True):
-    """The common attributes of all hooks of a file; see `Hook`."""
-
-    dialect: Dialect
-    scope: Scope
-    source: str
-    home: str = ""
-
-
 def parse_hook_file(data: bytes, owner: HookOwner) -> HookFile:
     """Parse a file. Errors in it are reported as problems, and the rest is used."""
     return _Reader(owner).read(data)
@@ -197,12 +197,12 @@ class _Reader:
         try:
             document = decode_json(to_strict_json(data))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self._report(f"none of its hooks runs: it is no JSON ({error}).")
+            self._report(f"none of its hooks runs: it is not JSON ({error}).")
             return self._build()
         table = document.get("hooks") if isinstance(document, dict) else None
         self._report_denials(document)
         if isinstance(document, dict) and document.get("disableAllHooks") is True:
-            self._report("its hooks are off: it says disableAllHooks.")
+            self._report("its hooks are off: it sets disableAllHooks.")
         elif isinstance(table, dict):
             for name, entries in table.items():
                 self._read_event(str(name), entries)
@@ -213,7 +213,7 @@ class _Reader:
                     str(name), [{key: value for key, value in entry.items() if key != "event"}] if name else []
                 )
         elif table is not None or not isinstance(document, dict) or self._owner.dialect != "claude":
-            self._report('not read: it has no "hooks" with events in it.')
+            self._report('not read: it has no "hooks" with events.')
         return self._build()
 
     def _report_denials(self, document: object) -> None:
@@ -224,7 +224,9 @@ class _Reader:
         rules = permissions.get("deny") if isinstance(permissions, dict) else None
         if isinstance(rules, list) and rules:
             rule_count = count("rule", len(rules))
-            self._report(f"its permissions.deny ({rule_count}) is not read here: [permissions] deny of config.toml is.")
+            self._report(
+                f"its permissions.deny ({rule_count}) is not read here; only [permissions] deny of config.toml is."
+            )
 
     def _build(self) -> HookFile:
         return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))
@@ -249,7 +251,7 @@ class _Reader:
             return
         kind, command = entry.get("type", "command"), _read_command(entry)
         if kind != "command":
-            self._report(f"{name}: hooks of the type {kind!r} are not run here, only commands.")
+            self._report(f"{name}: hooks of type {kind!r} are not run here, only commands.")
             return
         if not command:
             self._report(f"{name}: a hook has no command.")
@@ -269,24 +271,19 @@ class _Reader:
         seconds = entry.get("timeout", RULES[event].seconds)
         is_time = isinstance(seconds, int | float) and not isinstance(seconds, bool) and seconds > 0
         if not is_time:
-            self._report(f"{event}: the timeout {seconds!r} is no number of seconds.")
+            self._report(f"{event}: the timeout {seconds!r} is not a number of seconds.")
         elif seconds > MAX_SECONDS:
-            self._report(
-                f"{event}: a timeout of {seconds:g} s is more than the {MAX_SECONDS:g} s that a hook may take."
-            )
+            self._report(f"{event}: a timeout of {seconds:g} s exceeds the {MAX_SECONDS:g} s that a hook may take.")
         if entry.get("async") or entry.get("asyncRewake"):
-            self._report(f"{event}: it is waited for, though it says async: what it writes is reviewed.")
+            self._report(f"{event}: it runs synchronously although it says async, because its changes are reviewed.")
         parsed_matcher = read_matcher(matcher, event, is_exact=owner.dialect == "claude")
-        if parsed_matcher.problem:
+        if parsed_matcher.problem is not None:
             self._report(f"{event}: {parsed_matcher.problem}")
         condition = entry["if"] if isinstance(entry.get("if"), str) else ""
         return Hook(
+            **msgspec.structs.asdict(owner),
             event=event,
             command=command,
-            dialect=owner.dialect,
-            scope=owner.scope,
-            source=owner.source,
-            home=owner.home,
             matcher=parsed_matcher.text,
             is_glob=parsed_matcher.is_glob,
             condition=condition or parsed_matcher.condition,
@@ -330,11 +327,11 @@ def _quote_word(word: str) -> str:
 
 def _explain_event(name: str) -> str:
     if name.lower() in _NOT_RAISED_LOWER:
-        return f"{name}: this event is not raised here, so its hooks never run."
+        return f"{name}: this event does not exist here, so its hooks never run."
     suggestions = difflib.get_close_matches(name, EVENTS_BY_NAME, n=1, cutoff=0.6)
     return f"{name}: there is no such event.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"
 
 
 def _explain_key(key: str) -> str:
     suggestions = difflib.get_close_matches(key, _KNOWN_KEYS, n=1, cutoff=0.7)
-    return f"{key!r} is not known and not heard.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"
+    return f"{key!r} is unknown and ignored.{f' Did you mean {suggestions[0]}?' if suggestions else ''}"

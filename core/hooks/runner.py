@@ -33,14 +33,14 @@ from core.user_dirs import get_config_dir
 
 TOOL: Final = "hook"
 MAX_OUTPUT: Final = 1 << 20  # characters per output stream
-NOT_HELD: Final = "nothing on this machine holds what a hook does, so none runs"
+NOT_HELD: Final = "hooks can't be sandboxed on this machine, so none runs"
 # The user's folders of hook scripts and their imports; the rest of a home is invisible.
 _SCRIPT_FOLDERS: Final = (".cursor/hooks", ".claude/hooks", ".agent-tui/hooks")
 _ENDS: Final = {
     "flooded": "it wrote too much",
-    "out_of_memory": "it took more memory than it may",
-    "disk_full": "there was no room for what it wrote",
-    "lost": "the box ended before it did",
+    "out_of_memory": "it used too much memory",
+    "disk_full": "there was no space for what it wrote",
+    "lost": "the sandbox ended before it did",
     "stopped": "it was stopped",
 }
 
@@ -60,16 +60,19 @@ class _Collector:
 
 class HookRunner(Struct, frozen=True):
     """Runs hooks over one session's shadow. `keeps_effects()`: their changes wait for the review, else they are
-    dropped; `refuse(command)`: why a user's rule forbids a command, "" = none does."""
+    dropped; `refuse(command)`: why a user's rule forbids a command; None: none does."""
 
     host: CommandHost
     keeps_effects: Callable[[], bool]
-    refuse: Callable[[str], str]
+    refuse: Callable[[str], str | None]
 
     async def run(self, hook: Hook, stdin: bytes, *, turn: str = "", env: Mapping[str, str] = {}) -> HookRun:
         """Run a hook to its end. Cancelling stops it and drops its changes; no other exception is raised."""
         root = self.host.workspace.root
-        if refusal := await asyncio.to_thread(explain_missing, hook, root) or self.refuse(hook.command):
+        refusal = await asyncio.to_thread(explain_missing, hook, root)
+        if refusal is None:
+            refusal = self.refuse(hook.command)
+        if refusal is not None:
             return HookRun(problem=refusal)
         box = await self.host.box.find()
         if box is None or not box.tier.can_run_unasked:
@@ -155,9 +158,9 @@ def _add_readable(host: CommandHost, hook: Hook) -> CommandHost:
 
 
 def _build_run(hook: Hook, result: CommandResult, output: _Collector, errors: _Collector) -> HookRun:
-    problem = ""
+    problem = None
     if result.timed_out:
-        problem = f"it had not ended after {hook.timeout:g} s"
+        problem = f"it was still running after {hook.timeout:g} s"
     elif result.exit_code is None:
         problem = _ENDS.get(result.ended, result.ended)
     elif output.is_clipped or errors.is_clipped:

@@ -23,6 +23,7 @@ from core.hooks.hook_files import MISSING, HookTable
 from core.hooks.parsing import Hook, explain_pattern, matches_glob, matches_pattern
 from core.hooks.payload import HookCall, HookScene, build_payload, encode_payload
 from core.hooks.runner import HookRunner
+from core.permissions.rules import PermissionChoice
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
 
 _CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
@@ -44,7 +45,7 @@ def select_hooks(hooks: Iterable[Hook], subjects: Sequence[str], texts: Sequence
 def is_concerned(hook: Hook, subjects: Sequence[str], texts: Sequence[str] = ()) -> bool:
     """True if a hook's matcher matches one of the subjects, or the hook has none. A glob is matched with the texts,
     too; an invalid pattern of a hook that fails closed matches everything."""
-    is_pattern = not explain_pattern(hook.matcher)
+    is_pattern = explain_pattern(hook.matcher) is None
     if not hook.matcher or not subjects or (hook.fails_closed and not is_pattern):
         return True
     if hook.is_glob or not is_pattern:
@@ -78,10 +79,10 @@ class HookOccasion(Struct, frozen=True, kw_only=True):
 
 
 class HookOutcome(Struct, frozen=True, kw_only=True):
-    """The combined answers of all hooks of an event. `decider`: the deciding hook, for use in a sentence; `answers`:
-    the hooks with their answers."""
+    """The combined answers of all hooks of an event. `permission` None: no hook decides; `decider`: the deciding
+    hook, for use in a sentence; `answers`: the hooks with their answers."""
 
-    permission: str = ""
+    permission: PermissionChoice | None = None
     decider: str = ""
     reason: str = ""
     answers: tuple[tuple[Hook, HookAnswer], ...] = ()
@@ -114,15 +115,15 @@ class HookOutcome(Struct, frozen=True, kw_only=True):
     def ends_turn(self) -> bool:
         return any(answer.ends_turn for _, answer in self.answers)
 
-    def describe_change(self) -> str:
-        """Return a sentence on the hook that changed the arguments; "" = none did."""
+    def describe_change(self) -> str | None:
+        """Return a sentence on the hook that changed the arguments; None: none did."""
         hooks = (hook for hook, answer in self.answers if answer.changed_input is not None)
-        return next((f"The hook `{hook.command[:120]}` changed this call." for hook in hooks), "")
+        return next((f"The hook `{hook.command[:120]}` changed this call." for hook in hooks), None)
 
-    def describe_refusal(self) -> str:
-        """Return a sentence on the refusal and its reason; "" = it was not refused."""
+    def describe_refusal(self) -> str | None:
+        """Return a sentence on the refusal and its reason; None: it was not refused."""
         if not self.is_denied:
-            return ""
+            return None
         reason = self.reason.strip()
         end = "" if reason.endswith((".", "!", "?", "…")) else "."
         return f"The hook {self.decider} refused it{f': {reason}' if reason else ''}{end}"
@@ -220,9 +221,11 @@ class SessionHooks(Struct, eq=False):
         answer = replace(read_answer(hook, run), effects=run.effects)
         self.env |= answer.env
         self.emit(_build_record(hook, run, answer, occasion.call))
-        if answer.failure and not answer.failure.startswith(MISSING):  # that was reported when the files were read
+        if answer.failure is not None and not answer.failure.startswith(
+            MISSING
+        ):  # that was reported when the files were read
             consequence = (
-                "so what it guards is refused" if answer.permission == "deny" else "and what it is for goes on"
+                "so what it guards is refused" if answer.permission == "deny" else "and what it guards continues"
             )
             self._notify_once(
                 hook.id, f"The hook {hook.describe()[:300]} gave no answer, {consequence}: {answer.failure}"
@@ -251,7 +254,7 @@ def _build_record(hook: Hook, run: HookRun, answer: HookAnswer, call: HookCall |
 def _name_outcome(answer: HookAnswer) -> HookResult:
     if answer.permission == "deny":
         return "denied"
-    if answer.failure:
+    if answer.failure is not None:
         return "failed"
     if answer.changed_input is not None or answer.output is not None:
         return "changed"

@@ -39,7 +39,7 @@ from core.index.database import (
 from core.index.file_rows import FileRows, describe_unread, read_rows
 from core.index.walk import MAX_FILES, RULE_FILES, ProjectFile, ProjectWalk, sort_by_use
 from core.index.writer import IndexWriter, VectorFiller
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from core.records import build_json_decoder, build_msgpack_decoder
 from core.workspace import Workspace
 
@@ -96,7 +96,7 @@ class IndexBuilder:
             if before is None or (before.changed, before.size) != (file.changed, file.size):
                 self._waiting.append(file)
             if len(paths) + len(self._waiting) - len(known_files) > MAX_FILES:
-                self._note = f"the project has more than {MAX_FILES:,} files: the others are not in it"
+                self._note = f"the project has more than {MAX_FILES:,} files: the others are not indexed"
                 break
         if len(self._waiting) > _FEW_FILES:
             self._waiting = deque(sort_by_use(self._waiting))
@@ -235,7 +235,7 @@ class IndexBuilder:
                 self._connection.close()
             remove_index(self._database)
             self._open()
-            self._note = f"the index was damaged ({error}), and is made anew"
+            self._note = f"the index was damaged ({error}), and is being rebuilt"
             self.sweep()
             return
         self._status = replace(self._status, state="failed", problem=f"the index can't be written: {error}")
@@ -267,7 +267,7 @@ def main() -> None:
         try:
             builder = open_builder(Path(sys.argv[2]), Path(sys.argv[3]), _write_status)
         except (AgentTuiError, OSError, sqlite3.Error) as problem:
-            _write_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            _write_status(IndexStatus(state="failed", problem=f"the index can't be created: {problem}"))
             return
         try:
             BuilderService(builder, _RequestLines(sys.stdin.fileno())).run()

@@ -20,7 +20,7 @@ import msgspec
 
 from core.errors import AgentTuiError
 from core.index.words import WORDS_VERSION
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from core.records import decode_json
 
 FILE_NAME: Final = "index.sqlite"
@@ -55,7 +55,7 @@ create virtual table fts using fts5(
 """
 
 
-_REBUILT: Final = "agent-tui index build makes it anew."
+_REBUILT: Final = "agent-tui index build rebuilds it."
 
 
 class IndexFailed(AgentTuiError):
@@ -82,7 +82,7 @@ def connect_for_reading(path: Path) -> sqlite3.Connection:
     try:
         if read_meta(connection, "version") == VERSION:
             return connection
-        failure = IndexFailed(f"the index {path} is none of this version.", hint=_REBUILT)
+        failure = IndexFailed(f"the index {path} belongs to another version.", hint=_REBUILT)
     except sqlite3.Error as problem:
         failure = describe_failed_read(problem, path)
     connection.close()
@@ -110,12 +110,14 @@ def connect_for_writing(path: Path) -> tuple[sqlite3.Connection, str]:
         if stored_version == VERSION and _is_sound(connection):
             return connection, ""
         is_new = is_new or (not was_cleared and _is_empty(connection))
-        problem = move_note if is_new else f"the index was of another version ({stored_version!s}), and is made anew"
+        problem = (
+            move_note if is_new else f"the index was of another version ({stored_version!s}), and is being rebuilt"
+        )
         connection.close()
     except sqlite3.DatabaseError as error:
         if _is_outside_trouble(error):
             raise
-        problem = f"the index was damaged ({error}), and is made anew"
+        problem = f"the index was damaged ({error}), and is being rebuilt"
     remove_index(path)
     connection = _open(path)
     connection.executescript(f"begin;{_TABLES}")
@@ -135,7 +137,7 @@ def _move_directory_away(path: Path) -> str:
     if path.is_symlink() or not path.is_dir():
         return ""
     aside = path.replace(tempfile.mkdtemp(prefix=f"{path.name}.", dir=path.parent))
-    return f"a directory lay in the place of the index, and is {aside.name} now"
+    return f"a directory was in the place of the index, and is now {aside.name}"
 
 
 def report_damage(path: Path) -> None:

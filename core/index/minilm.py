@@ -6,7 +6,7 @@ line, answers each with a line, and ends with its standard input or after a whil
 
 Texts are tokenised by WordPiece (Devlin et al. 2018, uncased): lower-cased without accents, split at spaces,
 punctuation and ideographs; each word becomes the longest piece of the vocabulary that it starts with, then the longest
-continuations ("##…"), or one unknown piece. `vocab.txt` is that of bert-base-uncased (Google, Apache-2.0). Marks such
+continuations "##…", or one unknown piece. `vocab.txt` is that of bert-base-uncased (Google, Apache-2.0). Marks such
 as "[SEP]" in a text are text.
 """
 
@@ -74,7 +74,7 @@ class MiniLm:
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != _SHA256:
             raise ConfigError(
-                f"{path.name} of {_WEIGHTS} is not the model that is known.", hint=f"Run {describe_extra(_EXTRA)}."
+                f"{path.name} of {_WEIGHTS} is not the expected model.", hint=f"Run {describe_extra(_EXTRA)}."
             )
         runtime = import_module(_RUNTIME)
         self._arrays: Any = import_module("numpy")  # a dependency of the runtime

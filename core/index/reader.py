@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from core.index.database import IndexFailed, connect_for_reading, describe_failed_read, find_last_chunk, read_status
 from core.index.search.vectors import STATIC_MODEL
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 
 if TYPE_CHECKING:
     from core.index.repo_map import RepoMap
@@ -26,7 +26,7 @@ Generation = tuple[int, int, int]
 
 class SymbolLocation(Struct, frozen=True, kw_only=True):
     """A definition: lines `start` to `end` (1-indexed, inclusive) of `path`. `symbol` is its qualified name
-    ("Class.method"), `signature` the line that holds the name."""
+    "Class.method", `signature` the line that holds the name."""
 
     path: str
     start: int
@@ -53,7 +53,7 @@ class IndexReader:
             inode = self._path.stat().st_ino
         except OSError as problem:
             self.close()
-            raise IndexFailed("there is no index of this project yet.", code="index_absent") from problem
+            raise IndexFailed("this project has no index yet.", code="index_absent") from problem
         if self._connection is None or inode != self._inode:
             self.close()
             self._connection, self._inode = connect_for_reading(self._path), inode

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Final, NamedTuple
 
-from core.index.search.path_kinds import is_secondary_path
+from core.index.path_kinds import is_secondary_path
 from core.index.words import split_identifier
 
 _DAMPING: Final = 0.85

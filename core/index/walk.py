@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final, NamedTuple
 
 from core.errors import PathRefused
-from core.index.search.path_kinds import is_secondary_path
+from core.index.path_kinds import is_secondary_path
 from core.notebooks.notebook import LARGEST as MAX_NOTEBOOK_BYTES
 from core.notebooks.notebook import is_notebook_path
 from core.syntax.grammars import is_known_language

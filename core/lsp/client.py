@@ -145,7 +145,7 @@ class LspClient:
             case "workspace/applyEdit":
                 self._write({"id": request.id, "result": {"applied": False}})
             case _:
-                self._write({"id": request.id, "error": {"code": METHOD_NOT_FOUND, "message": "not known here"}})
+                self._write({"id": request.id, "error": {"code": METHOD_NOT_FOUND, "message": "not supported here"}})
 
     def _find_settings(self, params: msgspec.Raw) -> list[object]:
         """Return the settings of every requested section, None where there are none."""
@@ -199,7 +199,7 @@ class FrameReader:
         end = _END_OF_HEAD.search(self._buffer, 0, _MAX_HEAD)
         if end is None:
             if len(self._buffer) > _MAX_HEAD:
-                raise ToolFailed("What it writes is no language server protocol.")
+                raise ToolFailed("Its output is not the language server protocol.")
             return False
         length = _LENGTH.search(self._buffer, 0, end.end())
         if length is None:

@@ -42,14 +42,14 @@ Pairs = dict[str, TextPair | None]
 
 
 class LanguageServers:
-    """The servers of one session. `explain_refusal(command, directory)`: the reason why one may not run, "" = it
+    """The servers of one session. `explain_refusal(command, directory)`: the reason why one may not run; None: it
     may."""
 
     def __init__(
         self,
         host: CommandHost,
         get_settings: Callable[[], Mapping[str, ServerSettings]],
-        explain_refusal: Callable[[str, str], str],
+        explain_refusal: Callable[[str, str], str | None],
         start: StartServer | None = None,
     ) -> None:
         self.texts = ProjectTexts(host.shadow)
@@ -148,7 +148,8 @@ class LanguageServers:
 
         key, host = server.key, self._host
         if key not in self._servers:
-            if len(self._servers) >= MAX_SERVERS or self._explain_refusal(format_command(server), server.directory):
+            is_full = len(self._servers) >= MAX_SERVERS
+            if is_full or self._explain_refusal(format_command(server), server.directory) is not None:
                 return "", ""
             start = self._start or partial(start_in_box, host)
             self._servers[key] = SupervisedServer(server, host.workspace.root, start, self._report_given_up)
@@ -156,7 +157,7 @@ class LanguageServers:
         return ("", "") if self._servers[key].given_up else key
 
     def _report_given_up(self, server: SupervisedServer) -> None:
-        message = f"The language server {server.name} is not used any more: {server.given_up}."
+        message = f"The language server {server.name} is no longer used: {server.given_up}."
         self._host.emit_outside_turn(ev.Notice(level="warning", message=message, hint="`agent-tui doctor` lists them."))
 
     async def _check(self, server: SupervisedServer, pairs: Pairs) -> None:
@@ -220,7 +221,7 @@ class LanguageServers:
                     if path in connection.documents and connection.can_answer(kind):
                         yield connection
                         return
-        raise ToolFailed(f"No language server here answers that for {path}.", hint="Use grep.", code="server_missing")
+        raise ToolFailed(f"No language server here supports that for {path}.", hint="Use grep.", code="server_missing")
 
     def _publish(self, paths: Iterable[str]) -> None:
         """Emit the new diagnostics of these files where they changed."""

@@ -72,16 +72,16 @@ async def plan_rename(servers: LanguageServers, name_position: NamePosition, new
     """Return the new texts by path. Raises `ToolInputInvalid` for an invalid name, `ToolFailed` if a rename is
     impossible."""
     if not _NAME.fullmatch(new_name):
-        raise ToolInputInvalid(f"{new_name!r} is no name.", hint="Give letters, digits and underscores.")
+        raise ToolInputInvalid(f"{new_name!r} is not a valid name.", hint="Use letters, digits and underscores.")
     async with servers.borrow(name_position.path, "rename") as connection:
         old = _read_name(connection, name_position)
         params = _build_params(connection, name_position) | {"newName": new_name}
         edits = parse_workspace_edit(await _ask(connection, "textDocument/rename", params))
         if edits is None:
-            raise ToolFailed(f"{connection.name} wants more than edits for it; nothing was changed.")
+            raise ToolFailed(f"{connection.name} needs more than edits for this; nothing was changed.")
         edits_by_path = {connection.to_relative(uri): file_edits for uri, file_edits in edits.items() if file_edits}
         if not edits_by_path:
-            raise ToolFailed(f"{connection.name} can't rename {old!r} here.", hint="Name a place where it is defined.")
+            raise ToolFailed(f"{connection.name} can't rename {old!r} here.", hint="Give a place where it is defined.")
         return {path: _apply_edits(servers, connection, path, edits_by_path[path], old) for path in edits_by_path}
 
 
@@ -123,5 +123,5 @@ def _apply_edits(
     )
     fits = all(text[splice.start : splice.end] == old for splice in splices)
     if not fits or any(one.end > other.start for one, other in pairwise(splices)):
-        raise ToolFailed(f"What {connection.name} says of {path} does not fit its text; nothing was changed.")
+        raise ToolFailed(f"What {connection.name} reports for {path} does not match its text; nothing was changed.")
     return apply_splices(text, splices)

@@ -17,8 +17,7 @@ from core.lsp.connection import ServerConnection
 from core.lsp.server_table import LocatedServer
 from core.sandbox.box import BoxLimits, BoxResult, RunningCommand
 from core.sandbox.results import describe_end
-from core.shell.command_host import CommandHost
-from core.shell.execution import get_memory_limit
+from core.shell.command_host import CommandHost, get_memory_limit
 from core.tasks import TaskOwner
 
 _MAX_ERROR_TEXT: Final = 2_000
@@ -70,7 +69,7 @@ class SupervisedServer:
             try:
                 return await self._start_process()
             except TimeoutError:
-                self.record_crash(f"it did not begin within {START_LIMIT:.0f} s")
+                self.record_crash(f"it did not start within {START_LIMIT:.0f} s")
             except AgentTuiError as problem:
                 self.record_crash(problem.message.rstrip("."))
         raise ToolFailed(f"The language server {self.name} is not used: {self.given_up}.")
@@ -172,7 +171,7 @@ async def start_in_box(
     `ToolFailed`."""
     box = await host.box.find()
     if box is None or not box.tier.can_run_unasked:
-        raise ToolFailed("nothing on this machine holds a command well enough to run it unasked")
+        raise ToolFailed("commands can't be sandboxed on this machine, so none runs without asking")
     request = await host.build_passing_request(
         f"exec {shlex.join((server.program, *server.spec.command[1:]))}",
         lowers=host.shadow.prepare_lowers(),

@@ -32,8 +32,8 @@ _BROWSER_CONFIG: Final = Path(__file__).with_name("chromium.json")
 OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
 NO_BROWSER: Final = "There is no Chromium on this machine."
 NO_SERVER: Final = "Playwright's MCP server is not installed."
-BROWSER_HINT: Final = "Install it (apt install chromium), or name one in `browser.executable`."
-SERVER_HINT: Final = "npm install -g @playwright/mcp, or name how it is started in `browser.command`."
+BROWSER_HINT: Final = "Install it (apt install chromium), or set `browser.executable`."
+SERVER_HINT: Final = "npm install -g @playwright/mcp, or set `browser.command`."
 
 
 def build_browser_server(settings: BrowserSettings) -> ServerConfig:
@@ -76,7 +76,7 @@ def _find_executable(settings: BrowserSettings) -> str:
     if settings.executable:
         executable = shutil.which(settings.executable)
         if executable is None:
-            raise ConfigError(f"`browser.executable`: {settings.executable} is no program.", hint=BROWSER_HINT)
+            raise ConfigError(f"`browser.executable`: {settings.executable} is not a program.", hint=BROWSER_HINT)
         return executable
     paths = (shutil.which(program) for program in (*BROWSER_NAMES, *_BROWSER_PATHS))
     first = next((path for path in paths if path is not None), None)
@@ -89,7 +89,7 @@ def _find_command(settings: BrowserSettings) -> tuple[str, ...]:
     if settings.command:
         program = shutil.which(settings.command[0])
         if program is None:
-            raise ConfigError(f"`browser.command`: {settings.command[0]} is no program.", hint=SERVER_HINT)
+            raise ConfigError(f"`browser.command`: {settings.command[0]} is not a program.", hint=SERVER_HINT)
         return (program, *settings.command[1:])
     node, script = shutil.which("node"), next(filter(Path.is_file, _list_scripts()), None)
     if node is None or script is None:

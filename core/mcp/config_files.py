@@ -34,7 +34,7 @@ PROJECT_FILES: Final = (".mcp.json", ".cursor/mcp.json")
 OWN_FILE: Final = "mcp.json"
 _PLUGIN_ROOT: Final = re.compile(r"\$\{(?:CLAUDE|CURSOR)_PLUGIN_ROOT\}")
 MAX_BYTES: Final = 8 << 20
-_UNTRUSTED: Final = "it is not as it was when you trusted this project"
+_UNTRUSTED: Final = "it has changed since you trusted this project"
 SERVERS_KEY: Final = "mcpServers"
 _INDENT: Final = "  "
 _SHARED_MODE: Final = 0o644  # permissions of a new file of the project; the user's own get 0600
@@ -108,7 +108,7 @@ def _parse_plugin_source(source: PluginSource, folder: str) -> Parsed:
     try:
         document = decode_json(_PLUGIN_ROOT.sub(lambda _: json.dumps(folder)[1:-1], source.data.decode("utf-8")))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as problem:
-        return (), (ServerProblem("", source.path, f"it is no valid JSON: {problem}"),)
+        return (), (ServerProblem("", source.path, f"it is not valid JSON: {problem}"),)
     entries = document.get("mcpServers", document) if isinstance(document, dict) else None
     if not isinstance(entries, dict):
         return (), (ServerProblem("", source.path, 'it has no object "mcpServers"'),)
@@ -182,14 +182,14 @@ def add_entry(text: str, name: str, entry: Mapping[str, Any]) -> str:
     entry is invalid, or the name exists."""
     _, problems = parse_entries({name: entry}, "the entry", is_project=False)
     if problems:
-        raise ConfigError(f"{name[:64]} makes no server: {problems[0].reason}.")
+        raise ConfigError(f"{name[:64]} is not a valid server: {problems[0].reason}.")
     if not text.strip():
         return f"{json.dumps({SERVERS_KEY: {name: entry}}, indent=2, ensure_ascii=False)}\n"
     top, servers = _scan(text)
     if servers is None:
         return _insert(text, top, SERVERS_KEY, {name: entry})
     if name in scan_members(text, servers.start):
-        raise ConfigError(f"there is a server {name!r} already.", hint=f"agent-tui mcp remove {name} removes it.")
+        raise ConfigError(f"there is already a server {name!r}.", hint=f"agent-tui mcp remove {name} removes it.")
     return _insert(text, servers, name, entry)
 
 
@@ -199,7 +199,9 @@ def remove_entry(text: str, name: str) -> str:
     members = list(scan_members(text, servers.start).values()) if servers is not None else []
     index = next((number for number, member in enumerate(members) if member.key == name), None)
     if index is None or servers is None:
-        raise ConfigError(f"it names no server {name!r}.", hint="agent-tui mcp list shows where each stands: --scope.")
+        raise ConfigError(
+            f"it has no server {name!r}.", hint="agent-tui mcp list shows where they are defined: --scope."
+        )
     if len(members) == 1:
         start, end = servers.start + 1, servers.end - 1
     elif index + 1 < len(members):
@@ -222,7 +224,7 @@ def _scan(text: str) -> tuple[Value, Value | None]:
             scan_members(text, servers.start)
     except JsonProblem as problem:
         line = text.count("\n", 0, problem.at) + 1
-        raise ConfigError(f"it is no valid JSON: {problem}, line {line}.", hint="Mend it first.") from None
+        raise ConfigError(f"it is not valid JSON: {problem}, line {line}.", hint="Fix it first.") from None
     return top, servers
 
 
@@ -265,7 +267,7 @@ def change_file(path: Path, name: str, entry: Mapping[str, Any] | None, *, is_sh
             f"{name[:64]!r} can't be the name of a server.", hint="Use 1 to 64 letters, digits, _ . or -."
         )
     if is_shared and (path.is_symlink() or path.parent.is_symlink()):
-        raise ConfigError(f"{path} is a link.", hint="Change the file that it leads to yourself.")
+        raise ConfigError(f"{path} is a link.", hint="Change the file it points to yourself.")
     target = path.resolve()
     try:
         with target.open(encoding="utf-8", newline="") as file:

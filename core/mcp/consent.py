@@ -41,12 +41,8 @@ class ServerConsent(Struct, frozen=True, kw_only=True):
     def explain_off(self, tool: str) -> str:
         """Return why a tool may not be called; "" = it may."""
         if tool in self.off_tools:
-            return "the user has switched it off."
-        return (
-            "it describes itself otherwise than before, and the user has not looked at it yet."
-            if tool in self.held
-            else ""
-        )
+            return "the user has turned it off."
+        return "its description has changed, and the user has not checked it yet." if tool in self.held else ""
 
 
 class _ConsentBook(Struct, frozen=True, kw_only=True):

@@ -45,7 +45,7 @@ NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
 HEADERS_SECONDS: Final = 10.0
 MAX_HEADERS_TEXT: Final = 65_536  # characters of output
-_HEADERS_HINT: Final = 'It has to print an object such as {"Authorization": "Bearer …"}, and to need no network.'
+_HEADERS_HINT: Final = 'It has to print an object such as {"Authorization": "Bearer …"}, without using the network.'
 
 
 class RemoteTarget(Struct, frozen=True):
@@ -69,7 +69,7 @@ def build_target(
         if name.lower() in _OWN_HEADERS or not (name.isascii() and name.replace("-", "").isalnum()):
             raise ConfigError(f"its header {name!r} can't be set")
         if not value.isascii() or not value.isprintable():
-            raise ConfigError(f"its header {name!r} holds what no header may: it has to be a line in ASCII")
+            raise ConfigError(f"its header {name!r} is invalid: it has to be one line of ASCII")
         if value != config.headers.get(name):
             register_secret(value)
             register_secret(value.rpartition(" ")[2])
@@ -105,7 +105,9 @@ class HttpLink:
         if fault.status == 401 and self._auth is not None:
             return f"{fault.text.removesuffix('.')}: {command}"
         if fault.status == 403 and isinstance(self._auth, StoredLogin) and self._auth.missing_scope:
-            return f"{self._target.address.host} wants a login with more rights ({self._auth.missing_scope}): {command}"
+            return (
+                f"{self._target.address.host} requires a login with more rights ({self._auth.missing_scope}): {command}"
+            )
         return fault.text
 
     def close(self, reason: str) -> None:
@@ -274,7 +276,7 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         if self._is_packed:
-            raise self._refuse("packs its answer in a way that was not asked for")
+            raise self._refuse("uses an encoding that was not requested")
         size = 0
         try:
             async for piece in self._stream:
@@ -298,16 +300,16 @@ def explain_status(status: int, host: str) -> HttpFault | None:
     if status < 400:
         return None
     if status == 401:
-        return HttpFault(f"{host} wants a login (401).", status=status)
+        return HttpFault(f"{host} requires a login (401).", status=status)
     if status == 403:
-        return HttpFault(f"{host} refuses this: it is not allowed to this login (403).", status=status)
+        return HttpFault(f"{host} refused: this login is not allowed to do that (403).", status=status)
     if status in {404, 410}:
         hint = 'Check its "url".'
         return HttpFault(f"{host} has no server at this address ({status}).", hint, status, is_unsent=True)
     if status == 405:
-        return HttpFault(f"{host} takes no messages at this address (405).", 'Check its "url" and "type".', status)
+        return HttpFault(f"{host} accepts no messages at this address (405).", 'Check its "url" and "type".', status)
     hint = "Try again later." if status in _TRANSIENT else ""
-    return HttpFault(f"{host} answers with an error ({status}).", hint, status, is_transient=status in _TRANSIENT)
+    return HttpFault(f"{host} returned an error ({status}).", hint, status, is_transient=status in _TRANSIENT)
 
 
 def explain_exception(problem: Exception, host: str) -> HttpFault:
@@ -315,8 +317,8 @@ def explain_exception(problem: Exception, host: str) -> HttpFault:
     if isinstance(problem, WebFailed):
         if problem.code != "refused_address":
             return HttpFault(problem.message, problem.hint, is_unsent=True, is_transient=problem.code == "unreachable")
-        text = f"The host {host} is not out in the public network"
-        hint = "A server there has to stand in your own mcp.json."
+        text = f"The host {host} is not on the public network"
+        hint = "Such a server has to be in your own mcp.json."
         return HttpFault(f"{text}, and neither you nor your configuration named it.", hint, is_unsent=True)
     message = " ".join(str(problem).split())[:_MAX_REASON].rstrip(".") or type(problem).__name__
     if isinstance(problem, httpcore2.TimeoutException | TimeoutError):

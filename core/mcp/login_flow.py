@@ -59,7 +59,8 @@ class RedirectListener:
             self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port, limit=MAX_HEAD)
         except OSError as problem:
             raise ConfigError(
-                f"the port {self._port} for the login is not free: {problem.strerror}.", hint="End what listens there."
+                f"the port {self._port} for the login is in use: {problem.strerror}.",
+                hint="Stop the program that uses it.",
             ) from None
         self._port = self._server.sockets[0].getsockname()[1]
         return self
@@ -99,7 +100,7 @@ class RedirectListener:
             return "404 Not Found", "There is nothing here."
         fields = {name: values[0] for name, values in parse_qs(url.query).items()}
         if not self.state or fields.get("state") != self.state:
-            return "400 Bad Request", "This is not the login that agent-tui waits for."
+            return "400 Bad Request", "This is not the login that agent-tui is waiting for."
         problem = " ".join(filter(None, (fields.get("error"), fields.get("error_description"))))
         result = RedirectResult(
             code=fields.get("code", ""),
@@ -109,7 +110,7 @@ class RedirectListener:
         )
         if not self._redirect.done():
             self._redirect.set_result(result)
-        return "200 OK", "The login was refused." if problem else "You are logged in. This window can be closed."
+        return "200 OK", "The login was refused." if problem else "You are logged in. You can close this window."
 
 
 class _TokenStorage:
@@ -139,7 +140,7 @@ async def log_in(
     Raises `ConfigError`, `StateError`, `ToolFailed`.
     """
     if not config.is_remote:
-        raise ConfigError(f"{config.name} is a program on this machine: there is no login.", hint="")
+        raise ConfigError(f"{config.name} is a local program: it has no login.", hint="")
     target = await asyncio.to_thread(build_target, config, variables)
     before = await asyncio.to_thread(list_scopes, LoginStore(str(target.address)))
     async with RedirectListener(config.oauth) as listener:
@@ -158,17 +159,17 @@ async def log_in(
         try:
             await connection.open(seconds, "")
         except TimeoutError:
-            raise ToolFailed(f"nobody came back within {seconds:.0f} seconds.", hint="Try it again.") from None
+            raise ToolFailed(f"nobody logged in within {seconds:.0f} seconds.", hint="Try it again.") from None
         except ToolFailed as problem:
             is_unreached = link.fault is not None and not link.fault.status
             raise (link.build_error(problem.message) if is_unreached else problem) from None
         finally:
             await connection.close()
     if provider.context.current_tokens is None:
-        return f"{config.name} wants no login."
+        return f"{config.name} needs no login."
     login = _build_login(provider)
     location = await asyncio.to_thread(LoginStore(str(target.address)).save, login)
-    return f"Logged in to {config.name} at {login.issuer}; kept in {location}."
+    return f"Logged in to {config.name} at {login.issuer}; stored in {location}."
 
 
 def open_in_browser(url: str) -> bool:
@@ -238,9 +239,7 @@ def check_addresses(*addresses: str) -> None:
     for address in addresses:
         url = urlsplit(address)
         if url.scheme != "https" and not is_loopback_host(url.hostname or ""):
-            raise ToolFailed(
-                f"its issuer is not reached by https ({url.hostname}), and a login would be read on its way"
-            )
+            raise ToolFailed(f"its issuer is not reached over https ({url.hostname}), so a login could be intercepted")
 
 
 def _build_login(provider: OAuthClientProvider) -> Login:

@@ -197,7 +197,7 @@ class McpServer:
 
     async def _connect(self, *, keeps_effects: bool) -> SdkConnection:
         if self._is_closed:
-            raise ToolFailed(f"The MCP server {self.config.name} was ended: its entry is another one now.")
+            raise ToolFailed(f"The MCP server {self.config.name} was stopped: its entry has changed.")
         process, is_own = self._process, self.config.is_own
         is_old = process is not None and not is_own and (process.is_outdated or process.keeps_effects != keeps_effects)
         if self._connection is not None and (is_old or not self._is_alive):
@@ -318,7 +318,7 @@ class McpServer:
     def _add_log(self, problem: str) -> str:
         """Return the problem together with the end of the server's log."""
         reason = self.log.find_reason()
-        return f"{problem.rstrip('.')}.{f' Its log ends: {reason}' if reason else ''}"
+        return f"{problem.rstrip('.')}.{f' Last lines of its log: {reason}' if reason else ''}"
 
     async def _stop_failed(self, problem: BaseException, silence: str) -> BaseException:
         """Stop the server after a fault, drop its writes, and return the exception to raise."""

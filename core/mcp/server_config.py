@@ -25,7 +25,7 @@ from core.web.address import parse_address
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DEFAULT_SECONDS: Final = 300.0  # between two reports of progress
 _VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
-_MASKED: Final = "(it stands in the file)"
+_MASKED: Final = "(as in the file)"
 _PUBLIC_VARIABLES: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
 _FOLDERS: Final = frozenset(
     {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
@@ -143,7 +143,7 @@ def parse_servers(
         document = decode_json(to_strict_json(text))
     except (msgspec.MsgspecError, RecursionError) as problem:
         raise ConfigError(
-            f"{source} is no valid JSON: {problem}.", hint="Mend it; none of its servers is known."
+            f"{source} is not valid JSON: {problem}.", hint="Fix it; none of its servers is loaded."
         ) from None
     entries = document.get("mcpServers", {}) if isinstance(document, dict) else None
     if not isinstance(entries, dict):
@@ -174,7 +174,7 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
         raise ConfigError("it has to be an object with a command or a url")
     command, url = entry.get("command"), entry.get("url")
     if isinstance(command, str) == isinstance(url, str):
-        raise ConfigError('it has to have either "command" or "url", a text')
+        raise ConfigError('it needs either "command" or "url", as text')
     seconds = entry.get("timeout", DEFAULT_SECONDS * 1000)
     if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 1000:
         raise ConfigError('"timeout" has to be milliseconds, 1000 or more')
@@ -206,7 +206,7 @@ def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:
         return []
     names = ", ".join(f'"{strip_escapes(str(key))[:40]}"' for key in unsupported_keys[:_MAX_NAMED])
     verb = "is" if len(unsupported_keys) == 1 else "are"
-    return [f"the server counts, but {names} {verb} not supported and without effect"]
+    return [f"the server is used, but {names} {verb} not supported"]
 
 
 def _parse_headers_command(entry: Mapping[str, Any]) -> str:
@@ -301,8 +301,8 @@ class Variables(Struct, frozen=True):
         name = match["name"]
         if is_public and name not in _PUBLIC_VARIABLES:
             raise ConfigError(
-                f"{match[0]} stands in its command line, which every process of this machine can read",
-                hint='Give it to the server in "env".',
+                f"{match[0]} is in its command line, which all processes of this machine can read",
+                hint='Pass it to the server in "env".',
             )
         value = self.environment.get(name) or match["default"]
         if value is None:

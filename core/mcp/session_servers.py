@@ -48,9 +48,9 @@ FIRST_WAIT: Final = 2.0  # seconds that a prompt waits for a list, counted from 
 DEFERRED_PART: Final = 0.05  # share of the window above which the model has to search for tools
 UNKNOWN_WINDOW: Final = 32_000
 MAX_CHANGES: Final = 10  # changes of a server's tools that reach the model per session
-STILL_STARTING: Final = "- {} is still starting: its tools are told when it is there, and search_tools waits for it."
-NO_CONSENT: Final = "the user has not said yes to it."
-OFF: Final = "the user has switched it off."
+STILL_STARTING: Final = "- {} is still starting: its tools are listed when it is ready, and search_tools waits for it."
+NO_CONSENT: Final = "the user has not approved it."
+OFF: Final = "the user has turned it off."
 A = TypeVar("A")
 ConsentQuestion = Callable[[ServerConfig, str], Awaitable["bool | None"]]
 
@@ -300,7 +300,7 @@ class SessionServers:
             raise ToolFailed(f"Not run: {reason}", hint="Do without it.")
         tool = self.find(name)
         if tool is None:
-            raise ToolFailed(f"There is no tool {name!r} any more.", hint="search_tools finds those that there are.")
+            raise ToolFailed(f"There is no tool {name!r} any more.", hint="search_tools finds the available ones.")
         server = self._servers[tool.server]
         keeps_effects = self._keeps_effects()
         answer, effects = await server.call(
@@ -391,7 +391,7 @@ class SessionServers:
     async def restart(self, config: ServerConfig) -> None:
         """Stop a server and list its tools again, waiting briefly. Raises `StateError`, `ToolFailed`."""
         if reason := self.explain_refusal(config):
-            raise ToolFailed(f"the MCP server {config.name} may not run: {reason}")
+            raise ToolFailed(f"the MCP server {config.name} is not allowed to run: {reason}")
         await self.stop(config.name)
         await self._replace_outdated(config)
         self._problems.pop(config.name, None)
@@ -402,7 +402,7 @@ class SessionServers:
         """Start a server for its list of tools and stop it, dropping its writes. Raises `StateError`, `ToolFailed`."""
         if not self._consent.get_answer(config):
             raise ToolFailed(
-                f"{config.name} stands in {config.source}, and {NO_CONSENT}", hint="/mcp on the screen asks."
+                f"{config.name} is defined in {config.source}, and {NO_CONSENT}", hint="/mcp on the screen asks you."
             )
         server = McpServer(config, self._host, lambda: None)
         try:

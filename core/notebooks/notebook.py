@@ -86,14 +86,14 @@ def parse_notebook(path: str, data: bytes) -> Notebook:
         text = data.removeprefix(_BOM).decode("utf-8", "strict")
     except UnicodeDecodeError as error:
         raise NotebookInvalid(
-            f"{path} is no valid notebook: byte {error.start:,} is no UTF-8.", hint="Mend it with a command."
+            f"{path} is not a valid notebook: byte {error.start:,} is not UTF-8.", hint="Fix it with a command."
         ) from error
     try:
         return _read_notebook(path, text, has_bom=data.startswith(_BOM))
     except JsonProblem as problem:
         line = text.count("\n", 0, problem.at) + 1
         raise NotebookInvalid(
-            f"{path} is no valid notebook: line {line}: {problem}.", hint="Mend it with a command (python, jq)."
+            f"{path} is not a valid notebook: line {line}: {problem}.", hint="Fix it with a command (python, jq)."
         ) from problem
 
 
@@ -138,9 +138,9 @@ def _read_notebook(path: str, text: str, *, has_bom: bool) -> Notebook:
 def _read_cell(index: int, cell_value: Value, first_line: int, last_line: int) -> Cell:
     cell = cell_value.value
     if not isinstance(cell, dict):
-        raise JsonProblem(f"cell {index} is no object", cell_value.start)
+        raise JsonProblem(f"cell {index} is not an object", cell_value.start)
     if cell.get("cell_type") not in _KINDS:
-        raise JsonProblem(f"cell {index} is no code, markdown or raw cell", cell_value.start)
+        raise JsonProblem(f"cell {index} is not a code, markdown or raw cell", cell_value.start)
     count, outputs = cell.get("execution_count"), cell.get("outputs")
     metadata, attachments = cell.get("metadata"), cell.get("attachments")
     return Cell(
@@ -165,7 +165,7 @@ def join_text(value: Any, label: str, offset: int) -> str:
         return value
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "".join(value)
-    raise JsonProblem(f"{label} is no text", offset)
+    raise JsonProblem(f"{label} is not text", offset)
 
 
 def _find_language(metadata: Mapping[str, Any]) -> str:

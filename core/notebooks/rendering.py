@@ -23,7 +23,7 @@ _MAX_OUTPUT_LINES: Final = 20
 _MAX_OUTPUT_TEXT: Final = 2_000
 _MAX_METADATA: Final = 300
 _HEAD: Final = re.compile(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
-_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook of \d+ cells?, (.+)\. edit_notebook edits it\.")
+_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook with \d+ cells?, (.+)\. Edit it with edit_notebook\.")
 
 
 class OutputPicture(Struct, frozen=True):
@@ -101,7 +101,10 @@ def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> Noteb
     empty."""
     sign = find_comment_sign(notebook.language)
     count = len(notebook.cells)
-    head = f"{sign} Notebook of {count} cell{'' if count == 1 else 's'}, {notebook.language}. edit_notebook edits it."
+    head = (
+        f"{sign} Notebook with {count} cell{'' if count == 1 else 's'}, {notebook.language}. Edit "
+        "it with edit_notebook."
+    )
     lines, pictures = [head], list[OutputPicture]()
     for cell in notebook.cells:
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]

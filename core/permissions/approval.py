@@ -1,4 +1,4 @@
-"""The permissions that a command requests, and the exact subject of an approval.
+"""The permissions that a command requests, the exact subject of an approval, and its answer.
 
 `network`: the hosts in the command's URLs, for this one command; any other host is asked about on first use.
 `git_write`: the command's changes in git's directory are retained with its other changes, for the review. A service is
@@ -30,6 +30,23 @@ _ADDRESS: Final = re.compile(
     r"(?i)\bhttps?://(?:[^\s/@'\"]*@)?(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?=[:/?#\s'\"`);|&<>]|$)"
 )
 RequestedPermission = str
+
+
+class Approved(Struct, frozen=True):
+    """The call may run as it was asked about."""
+
+
+class Refused(Struct, frozen=True):
+    """The call must not run. `reason`: a sentence for the model."""
+
+    reason: str
+
+
+class Escalate(Struct, frozen=True):
+    """The user would let the command run outside of the box."""
+
+
+ApprovalAnswer = Approved | Refused | Escalate
 
 
 class Approval(Struct, frozen=True, kw_only=True):
@@ -75,7 +92,7 @@ def check_requested(requests: Sequence[str]) -> None:
     for request in requests:
         if request not in permissions and not is_service(request):
             words = ", ".join((*permissions, "localhost:PORT (1 to 65535)", *SOCKETS))
-            raise ValueError(f"{request[:100]!r} is no permission; there are {words}")
+            raise ValueError(f"{request[:100]!r} is not a permission; valid: {words}")
 
 
 def list_services(requests: Sequence[object]) -> tuple[str, ...]:

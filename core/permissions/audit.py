@@ -1,6 +1,6 @@
 """The audit log of approvals, runs, writes and connections: JSON lines in a hash chain.
 
-A line holds the SHA-256 of the previous line and its own, so that `verify_log` detects changed, missing or inserted
+A line holds the SHA-256 of the previous line and its own, so that `find_log_fault` detects changed, missing or inserted
 lines. A truncated end is visible in the session's own log. Texts pass `redact`, so that no key is stored.
 """
 
@@ -93,8 +93,8 @@ def read_entries(path: Path) -> list[AuditEntry]:
     return entries
 
 
-def verify_log(path: Path) -> str:
-    """Return the first fault of a log; "" = all lines are intact."""
+def find_log_fault(path: Path) -> str | None:
+    """Return the first fault of a log; None: all lines are intact."""
     before, number = _FIRST_SEAL, 0
     for line_number, raw in enumerate(path.read_bytes().splitlines(), 1):
         try:
@@ -106,4 +106,4 @@ def verify_log(path: Path) -> str:
         if line.seal != line.compute_seal():
             return f"line {line_number} was changed"
         before, number = line.seal, line.number
-    return ""
+    return None

@@ -15,17 +15,21 @@ from msgspec import Struct
 
 from core.errors import CommandRejected
 from core.modes import Access
-from core.permissions.rules import PermissionChoice, PermissionKind, PermissionRule, find_strictest, select_rules
-from core.permissions.rules import parse_rule as parse_rule  # noqa: PLC0414 (the grammar belongs to the policy)
+from core.permissions.rules import (
+    PermissionChoice,
+    PermissionKind,
+    PermissionRule,
+    find_strictest,
+    parse_rule,
+    select_rules,
+)
 from core.permissions.shell_parser import CommandParts, split_command, strip_quotes
 
 _KIND_OF: dict[Access, PermissionKind] = {Access.READ: "Read", Access.PROPOSE: "Write"}
-UNCERTAIN_REASON = "This command can't be taken apart with certainty, so no rule can allow it."
-HIDDEN_REASON = (
-    "This command can't be taken apart with certainty, and there are commands that a rule asks about or refuses."
-)
-UNCONTAINED = "where nothing holds what it does"
-SECRET_REASON = "Files of this name usually hold secrets."
+UNCERTAIN_REASON = "This command can't be parsed reliably, so no rule can allow it."
+HIDDEN_REASON = "This command can't be parsed reliably, and you have rules that ask about or deny commands."
+UNCONTAINED = "where it is not sandboxed"
+SECRET_REASON = "Files with this name usually hold secrets."
 
 
 class PolicyDecision(Struct, frozen=True, kw_only=True):
@@ -70,7 +74,7 @@ def check_pattern(pattern: str, command: str, choice: PermissionChoice) -> None:
         f"the pattern {pattern!r} does not {'allow every part of' if choice == 'allow' else 'match'} this command.",
         hint=UNCERTAIN_REASON
         if is_full_match
-        else "`*` stands for anything; the parts of a compound command each have to match.",
+        else "`*` matches anything; each part of a compound command has to match.",
         code="pattern_does_not_match",
     )
 
@@ -87,7 +91,7 @@ class ExternalTerms(Struct, frozen=True, kw_only=True):
     must_ask: bool = False
     is_unasked: bool = False
     host: str = ""
-    caution: str = ""
+    caution: str | None = None
 
 
 def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[PermissionRule]) -> PolicyDecision:
@@ -96,20 +100,20 @@ def decide_external(target: str, terms: ExternalTerms, *, rules: Sequence[Permis
     if rule is not None and rule.choice == "deny":
         return PolicyDecision(choice="deny", reason=_format_reason(rule))
     if not terms.keeps_effects and not terms.is_reading:
-        return PolicyDecision(choice="deny", reason="This mode calls only tools that say that they change nothing.")
+        return PolicyDecision(choice="deny", reason="This mode calls only tools that declare themselves read-only.")
     if terms.must_ask:
-        return PolicyDecision(choice="ask", reason="Its server wants you to be asked each time.")
-    if rule is not None and not terms.caution:
+        return PolicyDecision(choice="ask", reason="Its server wants you to be asked every time.")
+    if rule is not None and terms.caution is None:
         return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
     if terms.is_unasked:
-        return PolicyDecision(choice="allow", reason="What this server changes is held for the review.")
+        return PolicyDecision(choice="allow", reason="Sandboxed: this server's file changes go to review.")
     return PolicyDecision(choice="ask", reason=_explain_question(terms))
 
 
 def _explain_question(terms: ExternalTerms) -> str:
     if not terms.host:
-        return "Each call of a server's tool is asked about."
-    return f"It goes out to {terms.host}, {f'and {terms.caution}' if terms.caution else UNCONTAINED}."
+        return "Every call to a server's tool needs your approval."
+    return f"It connects to {terms.host}, {UNCONTAINED if terms.caution is None else f'and {terms.caution}'}."
 
 
 def decide_path(
@@ -126,18 +130,18 @@ def decide_path(
 
 def _format_reason(rule: PermissionRule) -> str:
     origin = f" ({rule.source})" if rule.source else ""
-    return f"The rule {rule}{origin} says so."
+    return f"The rule {rule}{origin} applies."
 
 
 def _apply_command_rules(command: str, rules: Sequence[PermissionRule], terms: CommandTerms) -> PolicyDecision | None:
     parts, directory = split_command(command), terms.directory
     rule = find_strictest(_iterate_stricter(command, parts, rules, directory))
     if terms.saved_choice == "deny" and (rule is None or rule.choice != "deny"):
-        return PolicyDecision(choice="deny", reason="The user refused exactly this command for good.")
+        return PolicyDecision(choice="deny", reason="The user always denies exactly this command.")
     if rule is not None:
         return PolicyDecision(choice=rule.choice, reason=_format_reason(rule))
     if terms.saved_choice is not None:
-        return PolicyDecision(choice=terms.saved_choice, reason="The user allowed exactly this command for good.")
+        return PolicyDecision(choice=terms.saved_choice, reason="The user always allows exactly this command.")
     if not (parts.is_certain and parts.is_plain) and select_rules(rules, "Shell", "ask", "deny"):
         return PolicyDecision(choice="ask", reason=HIDDEN_REASON)
     return _find_allowing(command, parts, rules, directory)
@@ -148,7 +152,7 @@ def _find_allowing(
 ) -> PolicyDecision | None:
     allowing = select_rules(rules, "Shell", "allow")
     if any("*" not in rule.pattern and rule.pattern == command.strip() for rule in allowing):
-        return PolicyDecision(choice="allow", reason=f"The rule Shell({command.strip()}) says so.")
+        return PolicyDecision(choice="allow", reason=f"The rule Shell({command.strip()}) applies.")
     if parts.is_certain and _are_all_allowed(parts, rules, allowing, directory):
         return PolicyDecision(choice="allow", reason="Your rules allow every part of it.")
     return None
@@ -188,11 +192,11 @@ def _decide_unruled(access: Access) -> PolicyDecision:
     free = {Access.ASK, Access.TODO, Access.PLAN, Access.JOB, Access.PROBE, Access.NET, Access.SPAWN}
     if access in free:
         return PolicyDecision(choice="allow")
-    return PolicyDecision(choice="deny", reason="This program has no such access.")
+    return PolicyDecision(choice="deny", reason="This program can't access that.")
 
 
 def _decide_unruled_command(terms: CommandTerms) -> PolicyDecision:
     if terms.is_contained and terms.is_unasked:
-        return PolicyDecision(choice="allow", reason="What this command changes is held for the review.")
-    reason = "Each command is asked about." if terms.is_contained else "Nothing contains this command's effects."
+        return PolicyDecision(choice="allow", reason="Sandboxed: file changes go to review.")
+    reason = "Your settings ask before every command." if terms.is_contained else "This command is not sandboxed."
     return PolicyDecision(choice="ask", reason=reason)

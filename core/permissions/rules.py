@@ -71,14 +71,18 @@ def parse_rule(text: str, choice: PermissionChoice, source: str = "") -> Permiss
         raise ConfigError(f"`{text}` has too many stars.", hint=f"At most {MAX_STARS}.")
     if kind == "Machine" and choice == "allow" and "*" in pattern:
         raise ConfigError(
-            f"`{text}` names no exact command.", hint="What leaves the box is named in full, without `*`."
+            f"`{text}` does not name an exact command.", hint="An unsandboxed command is named in full, without `*`."
         )
     if kind == "Service" and choice == "allow" and not is_service(pattern):
-        raise ConfigError(f"`{text}` names no service.", hint="Write Service(localhost:5432) or Service(docker).")
+        raise ConfigError(
+            f"`{text}` does not name a service.", hint="Write Service(localhost:5432) or Service(docker)."
+        )
     if kind == "WebFetch" and not _HOST.fullmatch(pattern.lower()):
-        raise ConfigError(f"`{text}` names no host.", hint="Write WebFetch(example.org) or WebFetch(*.example.org).")
+        raise ConfigError(
+            f"`{text}` does not name a host.", hint="Write WebFetch(example.org) or WebFetch(*.example.org)."
+        )
     if kind in _PATHS and (pattern.startswith(("/", "~", "../")) or "/../" in pattern):
-        raise ConfigError(f"`{text}` leads out of the workspace.", hint="Paths are relative to the workspace.")
+        raise ConfigError(f"`{text}` points outside the workspace.", hint="Paths are relative to the workspace.")
     return PermissionRule(choice=choice, kind=kind, pattern=pattern, source=source)
 
 

@@ -1,8 +1,8 @@
-"""Saved permissions of one workspace: exact commands, and patterns that the user typed.
+"""The rules of a session, and the saved answers of its workspace: exact commands, and patterns that the user typed.
 
-They are stored in the state directory, which neither the project nor commands can access. An exact answer is the digest
-of the question (command, directory, variables, tier, mode, network); a command is never generalised to a pattern, which
-could allow more than the user saw.
+Answers are stored in the state directory, which neither the project nor commands can access. An exact answer is the
+digest of the question (command, directory, variables, tier, mode, network); a command is never generalised to a
+pattern, which could allow more than the user saw.
 """
 
 from __future__ import annotations
@@ -57,8 +57,7 @@ class SavedRules:
     """
 
     def __init__(self, workspace: Path, *, is_persistent: bool = True) -> None:
-        self._workspace = str(workspace)
-        self._root = workspace
+        self._root, self._workspace = workspace, str(workspace)
         self._parsed: tuple[tuple[SavedRule, ...], tuple[PermissionRule, ...]] = ((), ())
         self._file = StateFile(FILE_NAME, _RuleBook, is_persistent=is_persistent)
 
@@ -72,14 +71,8 @@ class SavedRules:
     def parse_rules(self) -> tuple[PermissionRule, ...]:
         saved_rules = self.load()
         if saved_rules != self._parsed[0]:
-            self._parsed = (
-                saved_rules,
-                tuple(
-                    parse_rule(saved_rule.rule, saved_rule.choice, SOURCE)
-                    for saved_rule in saved_rules
-                    if saved_rule.rule
-                ),
-            )
+            rules = (parse_rule(answer.rule, answer.choice, SOURCE) for answer in saved_rules if answer.rule)
+            self._parsed = (saved_rules, tuple(rules))
         return self._parsed[1]
 
     def find_choice(self, approval: Approval) -> PermissionChoice | None:
@@ -88,22 +81,20 @@ class SavedRules:
         choices = {saved_rule.choice for saved_rule in self.load() if saved_rule.digest == digest}
         return "deny" if "deny" in choices else "allow" if choices else None
 
-    def save(self, choice: PermissionChoice, approval: Approval, *, rule: str = "") -> SavedRule:
+    def save(self, choice: PermissionChoice, approval: Approval, *, rule: str | None = None) -> SavedRule:
         """Save an answer: the user's rule (`ConfigError` if it is invalid), else the exact question."""
         new_rule = SavedRule(id=new_id("perm"), choice=choice, at=now_ms(), born=_format_identity(self._root))
-        if rule:
+        if rule is not None:
             new_rule = replace(new_rule, rule=str(parse_rule(rule, choice)))
         else:
-            new_rule = replace(
-                new_rule, digest=approval.compute_digest(), shown=approval.subject, directory=approval.directory
-            )
-        subject = (new_rule.rule, new_rule.digest)
-        self._change(
-            lambda before: (
-                *(saved_rule for saved_rule in before if (saved_rule.rule, saved_rule.digest) != subject),
-                new_rule,
-            )[-MAX_SAVED:]
-        )
+            digest = approval.compute_digest()
+            new_rule = replace(new_rule, digest=digest, shown=approval.subject, directory=approval.directory)
+
+        def append(before: tuple[SavedRule, ...]) -> tuple[SavedRule, ...]:
+            others = (answer for answer in before if (answer.rule, answer.digest) != (new_rule.rule, new_rule.digest))
+            return (*others, new_rule)[-MAX_SAVED:]
+
+        self._change(append)
         return new_rule
 
     def remove(self, identity: str) -> bool:
@@ -122,12 +113,20 @@ class SavedRules:
 
     def _select_valid(self, book: _RuleBook) -> tuple[SavedRule, ...]:
         saved_rules = book.workspaces.get(self._workspace, ())
-        identity = (
-            _format_identity(self._root) if any(saved_rule.choice == "allow" for saved_rule in saved_rules) else ""
-        )
-        return tuple(
-            saved_rule for saved_rule in saved_rules if saved_rule.choice != "allow" or saved_rule.born == identity
-        )
+        is_needed = any(answer.choice == "allow" for answer in saved_rules)
+        identity = _format_identity(self._root) if is_needed else ""
+        return tuple(answer for answer in saved_rules if answer.choice != "allow" or answer.born == identity)
+
+
+class SessionRules(Struct, frozen=True):
+    """The rules of one session: `configured` returns those of its configuration as it is now, `saved` are answers."""
+
+    configured: Callable[[], tuple[PermissionRule, ...]]
+    saved: SavedRules
+
+    def load(self) -> tuple[PermissionRule, ...]:
+        """Return the rules that hold now. Raises `StateError`."""
+        return (*self.configured(), *self.saved.parse_rules())
 
 
 def _format_identity(directory: Path) -> str:

@@ -98,4 +98,4 @@ class StateFile(Generic[Record]):
             os.close(descriptor)
 
     def _build_error(self, reason: str) -> StateError:
-        return StateError(f"{self.path} can't be used: {reason}.", hint="Mend it, or move it out of the way.")
+        return StateError(f"{self.path} can't be used: {reason}.", hint="Fix it, or move it away.")

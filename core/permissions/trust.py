@@ -19,9 +19,8 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.clock import now_ms
-from core.extensions.extension_files import FOLDERS, KINDS
 from core.permissions.state_file import StateFile
-from core.permissions.trusted_files import TrustedFiles, append_digest
+from core.permissions.trusted_files import FOLDERS, KINDS, TrustedFiles, append_digest
 from core.user_dirs import get_state_dir
 from core.workspace.file_names import from_os_name
 

@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
+# Folders of a project whose extensions trust covers, and the kinds of extensions in them.
+FOLDERS: Final = (".agent-tui", ".agents", ".cursor", ".claude", ".codex")
+KINDS: Final = ("agents", "skills", "commands", "snippets", "plugins")
 TrustCheck = Callable[[str, bytes], bool]
 KnownDigests = Mapping[str, Sequence[str]]
 MAX_DIGESTS = 16  # digests per file, so that switching between branches asks once per version

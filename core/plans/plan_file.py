@@ -34,7 +34,7 @@ _SPELLINGS = {
     "canceled": "cancelled",
 }
 _FILE_NAME = re.compile(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
-_NO_FRONT = "a plan begins with a front matter between two lines of ---"
+_NO_FRONT = "a plan starts with front matter between two lines of ---"
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _MAX_LENGTH = 2_000_000  # characters
 _EMPTY = "---\nname:\noverview:\ntodos: []\nisProject: false\n---\n"
@@ -93,7 +93,7 @@ def read_plan_file(text: str, path: str) -> tuple[Plan, PlanSource, list[PlanFau
     match = _FRONT.match(text)
     if match is None:
         has_opening = text.removeprefix("\ufeff").startswith("---")
-        problem = "the front matter that begins here has no end, a line of ---" if has_opening else _NO_FRONT
+        problem = "the front matter that starts here is not closed by a line of ---" if has_opening else _NO_FRONT
         raise PlanError(f"{path}, line 1: {problem}.", hint="Put it back, or move the file out of the plans folder.")
     root = _parse_root(match[1], path)
     faults: list[PlanFault] = []
@@ -119,11 +119,11 @@ def _parse_root(front: str, path: str) -> YamlMapping:
     try:
         root = parse_yaml(front)
     except YamlError as error:
-        raise PlanError(f"{path}, line {error.line + 1}: {error.message}", hint="Mend the front matter.") from error
+        raise PlanError(f"{path}, line {error.line + 1}: {error.message}", hint="Fix the front matter.") from error
     if root is None or (isinstance(root, YamlScalar) and root.text is None):
         return YamlMapping(len(front), len(front), 1, 0)
     if not isinstance(root, YamlMapping):
-        raise PlanError(f"{path}, line 2: the front matter is no mapping of keys to values.", hint="Mend it.")
+        raise PlanError(f"{path}, line 2: the front matter is not a mapping of keys to values.", hint="Mend it.")
     return root
 
 
@@ -142,7 +142,7 @@ def _parse_items(root: YamlMapping, faults: list[PlanFault]) -> Iterator[YamlMap
             hint = "A todo is a mapping with id, content and status."
             faults.append(PlanFault(line=line, text=f"todo {number}: it has no id.", hint=hint))
         elif key in lines_by_id:
-            text = f"todo {number}: the id {key[:80]} is that of the todo on line {lines_by_id[key]}, too."
+            text = f"todo {number}: the id {key[:80]} is already used by the todo on line {lines_by_id[key]}."
             faults.append(PlanFault(line=line, text=text, hint="Give it another id."))
         else:
             lines_by_id[key] = line
@@ -192,7 +192,7 @@ def _build_todo(item: YamlMapping, faults: list[PlanFault]) -> Todo:
 def _parse_model(item: YamlMapping, faults: list[PlanFault]) -> str:
     model = _get_text(item, "model").strip()
     if model and not all(part.strip() for part in model.partition("/")):
-        _add_fault(faults, item, "model", f"{model[:80]} is no model.", "Write PROVIDER/NAME.")
+        _add_fault(faults, item, "model", f"{model[:80]} is not a model.", "Write PROVIDER/NAME.")
         return ""
     return model
 
@@ -228,7 +228,7 @@ def rewrite_plan(source: PlanSource, plan: Plan) -> str:
         with contextlib.suppress(PlanError):
             if parse_plan_file(text, plan.path)[0] == plan:
                 return text
-    problem = f"{plan.path} is written in a way that this change does not fit into."
+    problem = f"{plan.path} is formatted in a way that this change can't handle."
     raise PlanError(problem, hint="Edit the file by hand.")
 
 

@@ -151,7 +151,7 @@ def _merge_body(base: str, ours: str, theirs: str, conflicts: list[PlanConflict]
     parts: list[str] = []
     for our_lines, other, has_conflict in _merge_lines(base.split("\n"), ours.split("\n"), theirs.split("\n")):
         if has_conflict:
-            conflicts.append(PlanConflict(where="the text", dropped="\n".join(our_lines) or "(these lines removed)"))
+            conflicts.append(PlanConflict(where="the text", dropped="\n".join(our_lines) or "(lines removed)"))
         parts += other
     return "\n".join(parts)
 

@@ -100,7 +100,7 @@ class PlanStore:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError as error:
-            raise PlanError(f"{path} is no UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
+            raise PlanError(f"{path} is not UTF-8 text (byte {error.start}).", hint="Save it as UTF-8.") from error
 
     def load(self, path: str) -> Plan:
         """Load one plan. Raises `PlanError` if the file is missing or broken."""

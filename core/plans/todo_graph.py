@@ -48,7 +48,7 @@ def check_graph(todos: Sequence[Todo], before: Sequence[Todo] = ()) -> None:
     problems = [problem for problem in list_problems(todos) if problem not in known_problems]
     if problems:
         suffix = f" And {len(problems) - MAX_NAMED_PROBLEMS} more." if problems[MAX_NAMED_PROBLEMS:] else ""
-        hint = "Nothing was changed. Give every todo its own id, and let dependencies name ids of earlier work only."
+        hint = "Nothing was changed. Give all todos unique ids, and let dependencies name only ids of earlier work."
         summary = " ".join(problems[:MAX_NAMED_PROBLEMS]) + suffix
         raise ToolInputInvalid(f"The todos are inconsistent: {summary}", hint=hint)
 
@@ -227,7 +227,7 @@ def apply_todo_changes(existing: Sequence[Todo], updates: Sequence[TodoChange], 
     todos_by_id = {todo.id: todo for todo in existing}
     duplicates = sorted(key for key, count in Counter(update.id for update in updates).items() if count > 1)
     if duplicates:
-        raise ToolInputInvalid(f"The id {duplicates[0]} is given more than once.", hint="Send each todo once.")
+        raise ToolInputInvalid(f"The id {duplicates[0]} is given more than once.", hint="Send each todo only once.")
     updated_todos = {update.id: _apply_change(todos_by_id.get(update.id), update) for update in updates}
     after = tuple(({**todos_by_id, **updated_todos} if merge else updated_todos).values())
     check_graph(after)
@@ -242,7 +242,7 @@ def _apply_change(todo: Todo | None, update: TodoChange) -> Todo:
     if not (update.content or "").strip():
         raise ToolInputInvalid(
             f"There is no todo {update.id} yet, and the new one has no content.",
-            hint="Give its content, or use the id of a todo in the list.",
+            hint="Give its content, or use the id of a listed todo.",
         )
     return Todo(id=update.id, **fields)
 
@@ -270,7 +270,7 @@ def list_step_problems(before: Sequence[Todo], after: Sequence[Todo]) -> tuple[s
         blockers = [dependency for dependency in todo.dependencies if dependency in open_ids]
         if blockers and todo.status in STARTED and old_statuses.get(todo.id) not in STARTED:
             state = todo.status.replace("_", " ")
-            problems.append(f"{todo.id} can't be {state} yet: it waits for {', '.join(blockers)}.")
+            problems.append(f"{todo.id} can't be {state} yet: it depends on {', '.join(blockers)}.")
     working = [todo.id for todo in after if todo.status == "in_progress"]
     if len(working) > 1 and any(old_statuses.get(key) != "in_progress" for key in working):
         problems.append(f"Only one todo can be in progress, not {len(working)}: {', '.join(working)}.")
@@ -286,8 +286,8 @@ def check_not_blocked(todos: Sequence[Todo], key: str, status: TodoStatus, *, an
         return
     first = "them" if len(blockers) > 1 else "it"
     raise CommandRejected(
-        f"{key} can't be {status.replace('_', ' ')} yet: it waits for {', '.join(blockers)}.",
-        hint=f"Complete or cancel {first} first, or let {key} wait for something else.",
+        f"{key} can't be {status.replace('_', ' ')} yet: it depends on {', '.join(blockers)}.",
+        hint=f"Complete or cancel {first} first, or change the dependencies of {key}.",
         code="todo_blocked",
     )
 

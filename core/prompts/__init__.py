@@ -38,7 +38,7 @@ def render(name: str, **variables: object) -> str:
     from jinja2 import TemplateError
 
     if not _NAME.fullmatch(name):
-        raise PromptMissing(f"{name!r} is no name of a prompt.", hint=f"Known: {', '.join(list_prompts())}.")
+        raise PromptMissing(f"{name!r} is not a prompt name.", hint=f"Known: {', '.join(list_prompts())}.")
     try:
         return _create_environment().get_template(f"{name}.md.j2").render(variables).strip()
     except TemplateError as error:
@@ -51,11 +51,11 @@ def render(name: str, **variables: object) -> str:
 def load_tool_text(name: str) -> str:
     """Load the description of a tool for the model. Raises `PromptMissing`."""
     if not re.fullmatch(r"[a-z][a-z_]*", name):
-        raise PromptMissing(f"{name!r} is no name of a tool.")
+        raise PromptMissing(f"{name!r} is not a tool name.")
     try:
         return (ROOT / "tools" / f"{name}.md").read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise PromptMissing(f"The text of the tool {name!r} is missing.", hint="Reinstall agent-tui.") from error
+        raise PromptMissing(f"The prompt of the tool {name!r} is missing.", hint="Reinstall agent-tui.") from error
 
 
 def load_short_tool_text(name: str) -> str:
@@ -78,11 +78,11 @@ class StrictTemplate:
             unknown = sorted(find_undeclared_variables(environment.parse(source)) - known_names)
             self._template = environment.from_string(source)
         except TemplateSyntaxError as error:
-            raise ConfigError(f"{label}: line {error.lineno} of it is no valid template: {error.message}.") from None
+            raise ConfigError(f"{label}: line {error.lineno} is not a valid template: {error.message}.") from None
         if unknown:
             raise ConfigError(
                 f"{label} uses the variable `{unknown[0]}`, which does not exist.",
-                hint=f"There are: {', '.join(sorted(known_names))}.",
+                hint=f"Available: {', '.join(sorted(known_names))}.",
             )
 
     def render(self, variables: Mapping[str, object]) -> str:

@@ -55,7 +55,7 @@ def _read_templates(path: Path, base: CommandTemplates | None) -> CommandTemplat
     try:
         stats = path.stat()
         if stats.st_size > MAX_BYTES or not path.is_file():
-            raise ConfigError(f"{path} is no regular file of at most {MAX_BYTES // 1024} KiB.", hint=_HINT)
+            raise ConfigError(f"{path} is not a regular file of at most {MAX_BYTES // 1024} KiB.", hint=_HINT)
         return _parse_templates(str(path), path.read_text(encoding="utf-8"), base)
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 (byte {error.start}).", hint="Save it as UTF-8.") from None
@@ -63,7 +63,7 @@ def _read_templates(path: Path, base: CommandTemplates | None) -> CommandTemplat
         raise ConfigError(f"{path} can't be read: {error.strerror}.", hint=_HINT) from None
 
 
-_HINT = "Correct `dialects.command` in your configuration, or remove it."
+_HINT = "Fix `dialects.command` in your configuration, or remove it."
 
 
 def _parse_templates(path: str, text: str, base: CommandTemplates | None) -> CommandTemplates:
@@ -88,7 +88,7 @@ def _parse_templates(path: str, text: str, base: CommandTemplates | None) -> Com
 def _build_template(path: str, text: str, name: str, source: Any) -> StrictTemplate:
     line = _find_line(text, name)
     if not isinstance(source, str) or not source.strip():
-        raise ConfigError(f"{path}, line {line}: `{name}` is to be a text.", hint=f"Write `{name}: |` and indent it.")
+        raise ConfigError(f"{path}, line {line}: `{name}` has to be text.", hint=f"Write `{name}: |` and indent it.")
     return StrictTemplate(source, label=f"{path}, line {line}: `{name}`", known_names=FACTS | TEMPLATES[name])
 
 

@@ -25,7 +25,7 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def __post_init__(self) -> None:
         for path in self.allowed_paths:
             if path.startswith(("/", "~")) or ".." in path.split("/"):
-                raise ValueError(f"allowed_paths has {path[:200]!r}, which leads out of the project")
+                raise ValueError(f"allowed_paths has {path[:200]!r}, which points outside the project")
 
     @property
     def is_narrowed(self) -> bool:

@@ -39,7 +39,7 @@ from core.providers.wire.wire_values import (
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
-CONTINUATION: Final = "(the conversation goes on)"
+CONTINUATION: Final = "(continue)"
 SEARCH: Final = "web_search_20250305"  # The version that every model with a search accepts.
 MAX_SEARCHES: Final = 5  # Per answer.
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})

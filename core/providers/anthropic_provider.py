@@ -17,7 +17,7 @@ from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
-from core.providers.connection.sdk_provider import END, SdkProvider, read_next
+from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 from core.records import parse_json
 
@@ -93,7 +93,7 @@ class AnthropicProvider(SdkProvider):
                     raise failure from None
                 refused_names.add(name)
                 if name in LOSSES:
-                    self._pending_notice = f"{self._endpoint.label} does not take {LOSSES[name]}, so it is left out."
+                    self._pending_notice = f"{self._endpoint.label} does not support {LOSSES[name]}, so it is left out."
             else:
                 return events, request_bytes
 
@@ -108,7 +108,7 @@ class AnthropicProvider(SdkProvider):
     def _build_notice(self, refusal: str) -> str:
         """Return the pending notices for the user, and forget them."""
         notice, self._pending_notice = self._pending_notice, ""
-        explanation = f"Why {self._endpoint.label} refused: {to_one_line(refusal)}." if refusal else ""
+        explanation = f"Reason given by {self._endpoint.label}: {to_one_line(refusal)}." if refusal else ""
         return f"{notice} {explanation}".strip()
 
     def _note_latest(self, request: ModelRequest, message: str) -> None:

@@ -25,7 +25,7 @@ class ToolSpec(Struct, frozen=True, kw_only=True):
 
 def refuse_blob(digest: str) -> bytes:
     """Raise `StateError`: a request without attachments has no blobs."""
-    raise StateError(f"The bytes of an attachment ({digest[:12]}) are not there.", hint="Attach it again.")
+    raise StateError(f"The bytes of an attachment ({digest[:12]}) are missing.", hint="Attach it again.")
 
 
 class HostedSearch(Struct, frozen=True):

@@ -157,7 +157,10 @@ def find_agent(name: str, settings: Settings) -> HostedAgent:
     names = ", ".join((*KNOWN_AGENTS, *(agent for agent in settings.agent_servers if agent not in KNOWN_AGENTS)))
     raise ConfigError(
         f"there is no agent {name!r}.",
-        hint=f"Known: {names}. Another one: its command line, or [agent_servers.{name}] in your config.toml.",
+        hint=(
+            f"Known: {names}. For another one, give its command line, or set [agent_servers.{name}] "
+            "in your config.toml."
+        ),
         code="agent_unknown",
     )
 
@@ -177,7 +180,7 @@ def _split(text: str) -> list[str]:
 
 def _configure(name: str, known_agent: HostedAgent | None, server_settings: AgentServerSettings) -> HostedAgent:
     if known_agent is None and not server_settings.command:
-        raise ConfigError(f"[agent_servers.{name}] names no command.", hint='Set command = ["…"].')
+        raise ConfigError(f"[agent_servers.{name}] has no command.", hint='Set command = ["…"].')
     base = known_agent or HostedAgent(name=name, commands=())
     return HostedAgent(
         name=name,
@@ -206,7 +209,7 @@ class HostedAgentProvider:
         """Refuse the request, since an agent takes whole turns. Raises `ProviderError`."""
         for _ in request.messages:
             raise ProviderError(
-                f"{self.agent.name} is an agent: it takes prompts, and no work of ours beside them.",
+                f"{self.agent.name} is an agent: it takes only prompts.",
                 hint="Choose a model for this: /model",
             )
         yield StreamEnd("stop")

@@ -18,7 +18,7 @@ from core.errors import ConfigError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
-from core.providers.catalog.presets import KNOWN, Kind, find_preset
+from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset, find_preset
 from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
@@ -27,6 +27,7 @@ from core.secrets import register_secret
 SCRIPTED: Final = "scripted"
 BUILTIN_IDS: Final = (ACP, SCRIPTED)  # Ids without an API.
 _COMMAND_LINE: Final = re.compile(r"[\s/\\'\"]")
+LOCAL_SERVERS: Final = "AGENT_TUI_LOCAL_SERVERS"
 MODEL: Final = "{model}"  # The placeholder in an address.
 _SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
 
@@ -78,7 +79,7 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
         return provider, name
     hint = f"Valid: {', '.join(f'{provider_id}/NAME' for provider_id in valid[:-1])}, {SCRIPTED}/FILE."
     if not slash or not name:
-        text = f"{model_id!r} is not a model id: it has to be PROVIDER/NAME."
+        text = f"{model_id!r} is not a model id: use PROVIDER/NAME."
         raise ConfigError(text, hint=hint, code="model_invalid")
     suggestions = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
     guess = f"Did you mean {suggestions[0]}/{name}? " if suggestions else ""
@@ -159,12 +160,14 @@ def find_base_url(provider: str, settings: Settings) -> str:
     preset = find_preset(provider)
     host = _read_variable(preset.host_variable)
     source = preset.host_variable if host else f"providers.{provider}.base_url"
-    url = host or _find_settings(provider, settings).base_url or preset.base_url
+    url = host or _find_settings(provider, settings).base_url or _find_usual_url(preset)
     if provider == "ollama" and host:
         url = _parse_ollama_host(host)
     if not url:
         also = f" or {preset.host_variable}" if preset.host_variable else ""
-        raise ConfigError(f"nothing says where {preset.label} is.", hint=f"Set {source}{also}.", code="address_missing")
+        raise ConfigError(
+            f"the address of {preset.label} is not set.", hint=f"Set {source}{also}.", code="address_missing"
+        )
     parts = urlsplit(url)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         hint = "It looks like http://127.0.0.1:8000/v1 or https://host/v1."
@@ -174,6 +177,13 @@ def find_base_url(provider: str, settings: Settings) -> str:
         is_dated = _read_variable(preset.version_variable)[:1].isdigit()
         url += preset.dated_path if is_dated else preset.path
     return url.removesuffix("/v1") if find_kind(provider, settings) == "anthropic" else url
+
+
+def _find_usual_url(preset: ProviderPreset) -> str:
+    """Return the address of a provider that nobody has configured. `AGENT_TUI_LOCAL_SERVERS` stands for the usual ports
+    of all model servers of this machine, so that what happens to run there can be kept out."""
+    local = _read_variable(LOCAL_SERVERS) if preset.local else ""
+    return f"http://{local}/v1" if local else preset.base_url
 
 
 def _parse_ollama_host(host: str) -> str:
@@ -189,16 +199,13 @@ def _find_settings(provider: str, settings: Settings) -> ProviderSettings:
 
 
 def preload_provider(model_id: str, settings: Settings | None = None) -> None:
-    """Import what a model needs, in a thread, while the user types: the SDK, then the price list."""
+    """Import what a model needs, in a thread, while the user types."""
     provider = model_id.partition("/")[0]
     if provider in BUILTIN_IDS:
         return
-    from core.providers.catalog import capabilities
     from core.providers.connection import lean_import
     from core.providers.connection.endpoint import warm_up
 
     load_catalogue()
     sdk = find_kind(provider, settings or Settings())
     warm_up(lean_import.load_sdk(sdk), sdk)
-    if provider not in capabilities.LOCAL:
-        capabilities.load_prices()

@@ -63,7 +63,7 @@ def _parse_host(text: str) -> str:
         return _spell(address)
     last = host.rpartition(".")[2]
     if len(host) > _LONGEST or not _NAME.fullmatch(host) or _NUMBER.fullmatch(last):
-        raise ValueError("The host's name is not one.")
+        raise ValueError("The host name is invalid.")
     return host
 
 

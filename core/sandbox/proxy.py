@@ -183,7 +183,7 @@ class Proxy:
         if not addresses:
             raise ProxyRefusal("502 Bad Gateway", f"The host {target.host} is not known.", target)
         if not all(map(self._public, addresses)):
-            raise ProxyRefusal("403 Forbidden", f"The host {target.host} is not out in the public network.", target)
+            raise ProxyRefusal("403 Forbidden", f"The host {target.host} is not on the public network.", target)
         return addresses[0]
 
     async def _connect(

@@ -35,7 +35,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 
 def describe_containment() -> str:
     """Describe the containment of the command's effects, for the approval."""
-    return "nothing holds it: it runs in your project itself and can change anything that you can"
+    return "not sandboxed: it runs in your project itself and can change everything that you can"
 
 
 def find_shell() -> str:
@@ -118,7 +118,7 @@ class UnboxedProcess:
                 raise
             raise ToolFailed(
                 f"The command could not be started in {cwd}: {error.strerror}.",
-                hint="Shorten it, or put it into a script file." if len(command) > 100_000 else "",
+                hint="Shorten it, or put it in a script file." if len(command) > 100_000 else "",
             ) from error
         finally:
             os.close(self._sink)

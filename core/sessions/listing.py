@@ -33,7 +33,7 @@ FILE_NAME = "summary.json"
 MAX_PROMPT_CHARS = 100_000  # longer prompts are left out of the history
 MAX_TOTAL_CHARS = 1_000_000  # of the latest prompts together
 LATEST_SESSIONS = 30  # sessions whose prompts the history includes
-DAMAGED = "The log is damaged; what is whole of it can be resumed."
+DAMAGED = "The log is damaged; its intact part can be resumed."
 
 
 def list_sessions(

@@ -106,7 +106,7 @@ def read_envelopes(path: Path, after: int = 0) -> list[Envelope]:
 
 
 def _build_missing_error(path: Path) -> StateError:
-    return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists those there are.")
+    return StateError(f"there is no session log at {path}.", hint="`agent-tui sessions` lists the existing ones.")
 
 
 def repair_log(path: Path, extent: LogExtent) -> str:
@@ -123,9 +123,9 @@ def repair_log(path: Path, extent: LogExtent) -> str:
         raise StateError(f"the damaged session log {path} can't be repaired: {problem.strerror}.") from problem
     record_count = len(extent.starts)
     if side is None:
-        return f"The session log missed records; the {record_count} that are left were loaded."
+        return f"Records were missing in the session log; the remaining {record_count} were loaded."
     lost_bytes = sum(end - start for start, end in extent.damaged)
-    loaded = f"{record_count} records were loaded, {lost_bytes} other bytes were kept in {side.name}."
+    loaded = f"{record_count} records were loaded, {lost_bytes} other bytes were saved in {side.name}."
     return f"The session log was damaged: {loaded}"
 
 
@@ -139,7 +139,7 @@ def _save_damaged_spans(path: Path, spans: Sequence[tuple[int, int]]) -> Path:
         except FileExistsError:
             number += 1
         except OSError as problem:
-            raise StateError(f"the damaged part of {path} can't be set aside: {problem.strerror}.") from problem
+            raise StateError(f"the damaged part of {path} can't be moved away: {problem.strerror}.") from problem
     with open(descriptor, "wb") as side_file, path.open("rb") as log:  # noqa: PTH123
         for start, end in spans:
             log.seek(start)
@@ -221,7 +221,9 @@ class SessionLog:
                     os.ftruncate(self._fd, self.extent.size)
                 raise StateError(
                     f"the session log can't be written: {problem.strerror}.",
-                    hint=f"Make room on the disk that holds {self.path.parent}; the conversation up to here is kept.",
+                    hint=(
+                        f"Free some space on the disk that holds {self.path.parent}; the conversation so far is saved."
+                    ),
                     code="state_unwritable",
                 ) from problem
             self.extent.add(data, envelope)
@@ -260,8 +262,8 @@ class SessionLog:
             envelope = records.decode_record(line)
             if envelope is None:
                 raise StateError(
-                    f"the session log {self.path} was changed by someone else.",
-                    hint="Close and resume the session: what is whole of it will be loaded.",
+                    f"the session log {self.path} was changed by another program.",
+                    hint="Close and resume the session: its intact part will be loaded.",
                 )
             yield envelope
 
@@ -273,9 +275,9 @@ class SessionLog:
             reason = f"was {'cut short' if size < self.extent.size else 'written to'} by another program"
         if reason:
             raise StateError(
-                f"this session is no longer kept: {self.path} {reason}.",
-                hint="It goes on in memory, and nothing more is written to your project. Save the conversation with "
-                "/export FILE, then start anew.",
+                f"this session is no longer saved: {self.path} {reason}.",
+                hint="It continues in memory, and nothing more is written to your project. Save the "
+                "conversation with /export FILE, then start a new session.",
                 code=STATE_LOST,
             )
         self.check_lock()

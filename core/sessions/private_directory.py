@@ -63,8 +63,11 @@ class PrivateDirectory:
             return cls(Path(tempfile.mkdtemp(prefix=PREFIX, dir=get_state_dir())), in_memory=False)
         except OSError as problem:
             raise StateError(
-                f"a private session can't be kept in memory nor in {get_state_dir()}: {problem.strerror}.",
-                hint="Give $XDG_RUNTIME_DIR or /dev/shm room, or set AGENT_TUI_STATE_DIR to a directory of your own.",
+                f"a private session can be kept neither in memory nor in {get_state_dir()}: {problem.strerror}.",
+                hint=(
+                    "Free some space in $XDG_RUNTIME_DIR or /dev/shm, or set AGENT_TUI_STATE_DIR to a "
+                    "directory of your own."
+                ),
             ) from problem
 
     def remove(self) -> None:

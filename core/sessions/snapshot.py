@@ -150,7 +150,7 @@ class _RecordUnpickler(pickle.Unpickler):
             candidate = super().find_class(module, name)
             if is_plain or (isinstance(candidate, type) and _is_record(candidate)):
                 return candidate
-        raise pickle.UnpicklingError(f"{module}.{name} is no record")
+        raise pickle.UnpicklingError(f"{module}.{name} is not a record")
 
 
 def _is_record(record_type: type) -> bool:

@@ -31,7 +31,7 @@ def _make_directory(directory: Path) -> None:
         make_private_directory(directory)
     except OSError as problem:
         raise StateError(
-            f"the state directory {directory} can't be made: {problem.strerror}.",
+            f"the state directory {directory} can't be created: {problem.strerror}.",
             hint="Check its permissions and its disk, or set AGENT_TUI_STATE_DIR to a directory of your own.",
         ) from problem
 
@@ -79,8 +79,8 @@ class SessionDirectory:
         session."""
         if reason := explain_displaced(self._lock, self.path / "lock"):
             raise StateError(
-                f"this session is no longer this program's alone: {self.path / 'lock'} {reason}.",
-                hint="Save the conversation with /export FILE, then start anew.",
+                f"another program has taken over this session: {self.path / 'lock'} {reason}.",
+                hint="Save the conversation with /export FILE, then start a new session.",
                 code=STATE_LOST,
             )
 
@@ -111,7 +111,7 @@ def _acquire_lock(path: Path, session: str) -> int:
         os.close(descriptor)
         raise StateError(
             f"the session {session} is open in another agent-tui{f' (process {owner})' if owner.isdigit() else ''}.",
-            hint=f"Go on there (`agent-tui attach {session}`, if it has a screen), or start a new session here.",
+            hint=f"Use it there (`agent-tui attach {session}`, if it has a screen), or start a new session here.",
             code="session_locked",
         ) from problem
     _write_owner(descriptor)
@@ -174,7 +174,7 @@ class SessionStore:
         if not self.has_session(session):
             raise StateError(
                 f"there is no session {session!r} in this workspace.",
-                hint="`agent-tui sessions` lists those there are.",
+                hint="`agent-tui sessions` lists the existing ones.",
                 code="session_unknown",
             )
         return SessionDirectory(self.get_path(session))
@@ -183,7 +183,7 @@ class SessionStore:
         """Return the directory of a session, which may be missing. Raises `StateError` for an impossible id."""
         if not is_session_id(session):
             raise StateError(
-                f"{session[:80]!r} is no id of a session.", hint="`agent-tui sessions` lists those there are."
+                f"{session[:80]!r} is not a session id.", hint="`agent-tui sessions` lists the existing ones."
             )
         return self.sessions_path / session
 
@@ -215,7 +215,7 @@ class SessionStore:
         """Return the requested id; "" = that of the session written last. Raises `StateError` if there is none."""
         if session_id := session or self.find_latest():
             return session_id
-        raise StateError("this workspace has no session yet.", hint="Start one: agent-tui", code="session_unknown")
+        raise StateError("this workspace has no sessions yet.", hint="Start one: agent-tui", code="session_unknown")
 
     def find_latest(self) -> str:
         """Return the id of the session that was written last; "" = there is none."""

@@ -329,7 +329,7 @@ def _remove(path: Path) -> None:
 def _explain(problem: Exception, path: Path) -> StateError:
     return StateError(
         f"the transcripts can't be searched: {path}: {problem}.",
-        hint="Delete this file: it is made anew from the logs.",
+        hint="Delete this file: it is rebuilt from the logs.",
     )
 
 

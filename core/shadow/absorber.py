@@ -36,7 +36,7 @@ from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
 _MAX_RULES_BYTES = 1_000_000  # bytes of an ignore file
 _MAX_INDEX_BYTES = 256 << 20
-CHANGED_DURING_COMMAND = "the file in the project was changed while the command ran."
+CHANGED_DURING_COMMAND = "the file was changed in the project while the command ran."
 
 
 class TrackedTree:
@@ -124,7 +124,7 @@ class Absorber:
                 sorting.clear_layer()
                 retained_layers, count = self._build_retained(layer, sorting, origin, started_ns)
         except OSError as error:
-            raise StateError(f"What the command left can't be read: {error.strerror}: {error.filename!r}.") from error
+            raise StateError(f"What the command wrote can't be read: {error.strerror}: {error.filename!r}.") from error
         pending.record_seen({path_effect.path: path_effect.result for path_effect in path_effects})
         changes = self._record_effects(path_effects)
         self._retain_layer(layer, retained_layers, tuple(sorting.tops))
@@ -351,7 +351,7 @@ def _build_effects(
         paths["deleted" if effect.result.kind == "absent" else "created" if is_new else "edited"].append(effect.path)
     resolved_paths = [path for path, change in changes.items() if change is None]
     if resolved_paths:
-        notes = (*notes, f"{', '.join(resolved_paths[:5])}: back to what the project has.")
+        notes = (*notes, f"{', '.join(resolved_paths[:5])}: back to the project's version.")
     return EffectsRecorded(
         call=origin.call,
         command=origin.command,

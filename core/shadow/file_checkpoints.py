@@ -35,9 +35,9 @@ from core.workspace import ABSENT
 from core.workspace.plan_folder import PlanFolder
 
 CHANGED_MEANWHILE = "the plan was changed meanwhile; it stays as it is."
-EDITED_SINCE = "the file in the project was edited in the same place since; it stays as it is."
-NOT_KEPT = "ignored files no longer available: what commands had left is not kept any more; it stays as it is now."
-BULK_GONE = "it was accepted then and taken back since, and is not kept any more; accept it again if you want it."
+EDITED_SINCE = "it was edited in the project at the same place since; it stays as it is."
+NOT_KEPT = "ignored files no longer available: what commands left is no longer stored; it stays as it is now."
+BULK_GONE = "it was accepted then, undone since, and is no longer stored; accept it again if you want it."
 
 
 class PlanWrites(Struct, eq=False):

@@ -100,11 +100,17 @@ class LayerSorting:
     def describe_dropped(self) -> Iterator[str]:
         """Yield sentences for the user and the model on entries that were dropped or are decided separately."""
         for paths, description in (
-            (self._dropped, "not kept (no regular file, link or directory, or its path is too long)"),
+            (self._dropped, "not kept (not a regular file, link or directory, or its path is too long)"),
             (self._stripped, "kept without its setuid, setgid or sticky bits"),
-            (self._shut, "kept so that its owner can read it, and not shut"),
-            (self._large, f"larger than {MAX_EDITED_BYTES >> 20} MB: decided as a whole, without its lines"),
-            (self._bare, "an empty directory, or a directory's mode: git does not know it, it is decided by itself"),
+            (self._shut, "kept readable for its owner, without its restrictive mode"),
+            (self._large, f"larger than {MAX_EDITED_BYTES >> 20} MB: accepted or rejected as a whole"),
+            (
+                self._bare,
+                (
+                    "an empty directory, or a directory's mode: git does not track it, so it is "
+                    "accepted or rejected by itself"
+                ),
+            ),
         ):
             if paths:
                 yield f"{format_paths(paths)}: {description}."

@@ -410,8 +410,8 @@ class Shadow:
         sentences = []
         if missing_layers := self.layers.find_missing():
             self.layers.write_record(RetainedLayers(gone=self.layers.retained.gone))
-            subject = "What commands left beside the review"
-            sentences.append(f"{subject} is gone with the memory it was in ({len(missing_layers)} layers).")
+            subject = "What commands left outside the review"
+            sentences.append(f"{subject} was lost with the memory it was in ({len(missing_layers)} layers).")
         self.layers.sweep([self._pending_layer.name, *self.bulks.redo_store.list_directories()])
         with suppress(OSError):
             self.layers.prune_undo()

@@ -151,7 +151,7 @@ class SubagentMerge:
         except StateError:
             raise
         except AgentTuiError as problem:
-            return f"{effect.path} could not be taken over: {problem.message}"
+            return f"{effect.path} could not be merged: {problem.message}"
         return ""
 
     # retained layers
@@ -169,7 +169,7 @@ class SubagentMerge:
             return 0
         our_delta = self._work.compute_delta(self._shadow)
         if their_delta is None or our_delta is None:
-            notes.append("What its commands left beside the review was not taken over: there was no room to keep it.")
+            notes.append("What its commands left outside the review was not merged: there was no space for it.")
             return 0
         for verdict in self._work.shadow.state.verdicts:
             if verdict.superseded:
@@ -184,7 +184,7 @@ class SubagentMerge:
         except BaseException as error:
             self._shadow.drop_layer(layer)
             if isinstance(error, OSError):
-                raise StateError(f"What commands left can't be taken over: {error.strerror}.") from error
+                raise StateError(f"What commands left can't be merged: {error.strerror}.") from error
             raise
         notes += effects.notes
         return effects.generated
@@ -197,10 +197,10 @@ def _resolve_overlaps(their_delta: LayerDelta, our_delta: LayerDelta) -> Iterato
     for git in repositories:
         if any(_find_git_directory(path) == git for path in our_delta.paths):
             their_delta.exclude(git)
-            yield f"Its state of git ({git}: index, commits) was left out, because others changed that, too."
+            yield f"Its git state ({git}: index, commits) was left out, because others changed that too."
     both = sorted(their_delta.paths & our_delta.paths)
     if both:
-        yield f"Generated files that others made, too, are now as it left them: {format_paths(both, MAX_NAMED)}."
+        yield f"Generated files that others also made now have this version: {format_paths(both, MAX_NAMED)}."
 
 
 def _find_git_directory(path: str) -> str:

@@ -41,6 +41,11 @@ async def open_no_proxy() -> Path | None:
     return None
 
 
+def get_memory_limit() -> int:
+    """Return the memory limit of one command in bytes: three quarters of the machine's memory."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
+
+
 class CommandHost(Struct, frozen=True, kw_only=True):
     """Everything that the commands of a session need.
 

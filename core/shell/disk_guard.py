@@ -64,7 +64,7 @@ class DiskGuard:
     async def _find_reason(self) -> str:
         free = get_free_bytes(self._directory)
         if free < MIN_FREE_BYTES:
-            return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are kept)"
+            return f"the disk was nearly full ({free >> 20} MB free, {MIN_FREE_BYTES >> 20} MB are reserved)"
         if self._layer is not None and free < self._measure_below:
             directories = (self._directory, get_repository_layer_path(self._directory))
             used_bytes = sum([await asyncio.to_thread(measure_tree, directory) for directory in directories])
@@ -91,7 +91,7 @@ class DiskGuard:
         if used_bytes <= CACHE_QUOTA:
             return ""
         self._is_cache_full = True
-        return f"~/.cache held {used_bytes >> 20:,} MB, and {CACHE_QUOTA >> 20:,} MB is the most; it is emptied"
+        return f"~/.cache was at {used_bytes >> 20:,} MB of {CACHE_QUOTA >> 20:,} MB; it is emptied"
 
     async def _strip_cache(self, cache: Path) -> None:
         """Strip privileges in the cache; in a large one at most once a minute, since that takes longer than most

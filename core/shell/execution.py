@@ -30,9 +30,9 @@ from core.secrets import list_masked_values
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
-from core.shell.command_host import CommandHost, CommandRequest
+from core.shell.command_host import CommandHost, CommandRequest, get_memory_limit
 from core.shell.disk_guard import DiskGuard
-from core.shell.long_output import CommandOutput
+from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
 from core.shell.verification.steering_files import find_changed_steering_files
@@ -42,19 +42,13 @@ from core.workspace.withheld_paths import WithheldPaths
 
 MAX_NAMED = 4  # paths in a line about effects
 MAX_JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
-EFFECTS_DROPPED = "Stopped before it ended; what it had changed until then was dropped."
-ENDED_FOR_SPACE = "Ended because {}; what it had changed was dropped."
-SECRETS_HIDDEN = "Values that stand in files with secrets were taken out of what it printed."
+EFFECTS_DROPPED = "Stopped before it finished; the changes it had made were dropped."
+ENDED_FOR_SPACE = "Ended because {}; the changes it had made were dropped."
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
-TAKEN_BACK = "It took back {}, which waited for the review, and the commit that has it is not kept."
+TAKEN_BACK = "It reverted {}, which was pending review; the commit that has it is not kept."
 NOT_REVIEWED = "not for review"  # about changes of a command outside of the box
-RUN_AGAIN = "It was run again from where it began; what the first run had changed was dropped."
-BOX_LOST = "The box ended before the command did; what the command had changed was dropped."
-
-
-def get_memory_limit() -> int:
-    """Return the memory limit of one command in bytes: three quarters of the machine's memory."""
-    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 4 * 3
+RUN_AGAIN = "It was run again from the start; the changes of the first run were dropped."
+BOX_LOST = "The sandbox ended before the command did; the changes it had made were dropped."
 
 
 class Execution:
@@ -320,13 +314,13 @@ def format_effects(effects: EffectsRecorded) -> str:
     if effects.on_machine:
         return _format_disk_changes(effects)
     if effects.discarded:
-        return "; ".join(("what it changed was discarded", *effects.notes))
+        return "; ".join(("its changes were discarded", *effects.notes))
     changes = _list_changes(effects)
     count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
     parts = [*changes, *([count] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
-    waiting = ["pending review"] if changes else ["kept beside the review"]
+    waiting = ["pending review"] if changes else ["kept outside the review"]
     return f"changed: {'; '.join([*parts, *waiting, *effects.notes])}"
 
 

@@ -57,7 +57,7 @@ class JobTable:
     def check_capacity(self) -> None:
         """Raise `ToolFailed` if the maximum number of jobs runs already."""
         if len(self.running_jobs) >= MAX_JOBS:
-            raise ToolFailed(f"{MAX_JOBS} commands run in the background already.", hint="Stop one of them first.")
+            raise ToolFailed(f"{MAX_JOBS} background commands are already running.", hint="Stop one of them first.")
 
     def adopt(self, execution: Execution, directory: str) -> BackgroundJob:
         """Continue a started command as a job."""
@@ -155,7 +155,7 @@ class JobTable:
     def _get_running(self, name: str) -> BackgroundJob:
         job = self.get_job(name)
         if not job.is_alive:
-            raise ToolFailed(f"{name} has ended already.", hint="read_terminal gives its output.")
+            raise ToolFailed(f"{name} has already ended.", hint="read_terminal shows its output.")
         return job
 
     async def end(self, name: str) -> None:

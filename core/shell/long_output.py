@@ -14,6 +14,7 @@ from core.secrets import mask_secrets
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
 MAX_SUMMARY = 200  # characters
+SECRETS_HIDDEN = "Values from secret files were removed from its output."
 OUTPUTS_FOLDER = "outputs"
 _PLAIN = re.compile(r"[a-z0-9_]{1,64}")
 _NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
@@ -25,7 +26,7 @@ def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
     if len(text) <= MAX_RESULT:
         return text, ""
     name, reason = spill_output(directory, call, text)
-    hint = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {reason}"
+    hint = f"full output: read_file {name}" if name else f"the full output could not be saved: {reason}"
     return shorten_middle(text, MAX_RESULT, unit=f"characters left out; {hint}"), name
 
 
@@ -154,6 +155,6 @@ class CommandOutput:
     def _format_gap(self, missing: int | None = None) -> str:
         count = self.total - len(self._head) - len(self._tail) if missing is None else missing
         hint = (
-            f"the whole is kept: read_file {self.spilled_path}" if self.spilled_path else "the whole could not be kept"
+            f"full output: read_file {self.spilled_path}" if self.spilled_path else "the full output could not be saved"
         )
         return f"[… {count:,} characters left out; {hint} …]"

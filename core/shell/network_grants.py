@@ -34,10 +34,10 @@ _HEAD: Final = re.compile(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\
 _DIAL_SECONDS: Final = 20.0
 _LOOPBACK: Final = ("127.0.0.1", "::1")
 _DISPLAY: Final = re.compile(r"(?:unix)?:(?P<number>\d{1,3})(?:\.\d+)?")
-ONLY_T1: Final = "{} was not granted: the box of this machine ({}) leads to no service; T1 alone does."
-NO_WAYLAND: Final = "wayland was not granted: its programs pass memory, not only bytes, and that does not leave a box."
-NOT_THERE: Final = "{} was not granted: there is no such socket on the user's machine."
-OWN_PORT: Final = f"localhost:{PROXY_PORT} was not granted: the box itself listens at this port."
+ONLY_T1: Final = "{} was not granted: this machine's sandbox ({}) can't reach services; only T1 can."
+NO_WAYLAND: Final = "wayland was not granted: its programs share memory, not only bytes, which can't leave a sandbox."
+NOT_THERE: Final = "{} was not granted: the user's machine has no such socket."
+OWN_PORT: Final = f"localhost:{PROXY_PORT} was not granted: the sandbox itself listens on this port."
 MAX_REFUSED = 20
 RulesSource = Callable[[], tuple[PermissionRule, ...]]
 ConnectionRecorder = Callable[[str, dict[str, object]], None]
@@ -179,14 +179,18 @@ class NetworkGrants:
         foreign = self.list_foreign()
         return self.is_suspended or bool(foreign and any(host not in foreign for host in hosts))
 
-    def explain_caution(self) -> str:
-        """Explain why a host is asked about although a rule may allow it; "" = no reason."""
+    def name_foreign(self) -> str:
+        """Return the first sources of foreign text for use in a sentence, "" = there are none."""
+        foreign = tuple(self.list_foreign())
+        return ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
+
+    def explain_caution(self) -> str | None:
+        """Explain why a host is asked about although a rule may allow it; None: there is no reason."""
         if self.is_suspended:
-            return "secrets were read and foreign data taken in during this turn"
-        if foreign := tuple(self.list_foreign()):
-            sources = ", ".join(foreign[:3]) + (" and others" if len(foreign) > 3 else "")
-            return f"text from {sources} is in the conversation, and this host is new in it"
-        return ""
+            return "this turn has read secrets and untrusted data"
+        if foreign := self.name_foreign():
+            return f"the conversation holds text from {foreign}, and this host is new in it"
+        return None
 
     def begin_turn(self, turn: str) -> None:
         if turn != self._turn:
@@ -257,15 +261,15 @@ class NetworkGrants:
             await proxy.close()
 
 
-def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str:
-    """Explain why a service can't be reached from a box of this tier, even if granted; "" = it can."""
+def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str | None:
+    """Explain why a service can't be reached from a box of this tier, even if granted; None: it can."""
     if tier is not Tier.NAMESPACES:
         return ONLY_T1.format(service, tier.value)
     if service == "wayland":
         return NO_WAYLAND
     if find_port(service):
-        return OWN_PORT if find_port(service) == PROXY_PORT else ""
-    return "" if find_socket(service, environment) is not None else NOT_THERE.format(service)
+        return OWN_PORT if find_port(service) == PROXY_PORT else None
+    return None if find_socket(service, environment) is not None else NOT_THERE.format(service)
 
 
 def find_socket(service: str, environment: Mapping[str, str]) -> Path | None:

@@ -79,7 +79,7 @@ class ProbeOverlay:
                 lost_probes += self._write_probed_file(layer, path, group, shadow, run)
         except OSError as error:
             self.close(run)
-            raise StateError(f"The probes can't be laid out in {self._layers}: {error.strerror}.") from error
+            raise StateError(f"The probes can't be set up in {self._layers}: {error.strerror}.") from error
         except BaseException:
             self.close(run)
             raise
@@ -145,7 +145,9 @@ def read_probed_file(shadow: Shadow, path: str) -> tuple[TextFile, int]:
     data = shadow.read(path, MAX_PROBED_FILE + 1) or b""
     file = decode_text(data) if len(data) <= MAX_PROBED_FILE else None
     if file is None:
-        raise ToolFailed(f"{path} is {'too large' if len(data) > MAX_PROBED_FILE else 'no text'}: it takes no probes.")
+        raise ToolFailed(
+            f"{path} is {'too large' if len(data) > MAX_PROBED_FILE else 'not text'}: it can't have probes."
+        )
     return file, stat.S_IMODE(stats.mode)
 
 

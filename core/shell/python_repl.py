@@ -34,7 +34,7 @@ OUTPUT_LIMIT = 10_000_000  # characters of a block's output
 _SHOWN_CHARACTERS = 1_000_000  # characters of its head and of its tail in the result
 GRACE_SECONDS = 2.0  # seconds that an interrupted block has to end
 INTERRUPTED_NOTE = "[Python was interrupted; its variables are kept]"
-ENDED_NOTE = "[Python was ended; its variables are lost, and the next block begins a new session]"
+ENDED_NOTE = "[Python ended; its variables are lost, and the next block starts a new session]"
 # The first line of its standard input is the driver, read byte by byte, so that no later input is consumed.
 _BOOTSTRAP = "import base64, os; exec(base64.b64decode(os.fdopen(os.dup(0), 'rb', 0).readline()))"
 
@@ -219,7 +219,7 @@ class PythonRepl:
         terminal = self.terminal
         if not await terminal.find_box():
             if not terminal.keeps_effects():
-                raise ToolFailed("Nothing on this machine can hold what Python does, so none runs in this mode.")
+                raise ToolFailed("Python can't be sandboxed on this machine, so it does not run in this mode.")
             process = UnboxedProcess(on_output)
             env = terminal.shell.build_environment(terminal.host.build_environment())
             await process.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
@@ -229,5 +229,5 @@ class PythonRepl:
         )
         result = await terminal.start_job(request, on_output, wait=0.0)
         if not result.job:
-            raise ToolFailed(f"Python could not be started: {result.output.strip()[:500] or 'it ended at once'}.")
+            raise ToolFailed(f"Python could not be started: {result.output.strip()[:500] or 'it ended immediately'}.")
         return terminal.jobs.get_job(result.job).running

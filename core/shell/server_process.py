@@ -28,8 +28,8 @@ from core.sandbox.plain_text import strip_escapes
 from core.sandbox.tiers.dropped_changes import remove_masked_changes
 from core.shadow.layers.layer_delta import LiveLayer
 from core.shadow.layers.layer_store import RetainedLayers
-from core.shell.command_host import CommandHost
-from core.shell.execution import format_effects, get_memory_limit
+from core.shell.command_host import CommandHost, get_memory_limit
+from core.shell.execution import format_effects
 from core.tasks import finish_in_thread
 
 _LONGEST_LOG: Final = 20_000
@@ -102,8 +102,8 @@ class ServerProcess:
         host = self._host
         box = await host.box.find()
         if box is None or not box.tier.can_run_unasked:
-            reason = "nothing on this machine holds a server well enough to run it."
-            raise ToolFailed(reason, hint="agent-tui doctor tells why.")
+            reason = "servers can't be sandboxed on this machine."
+            raise ToolFailed(reason, hint="agent-tui doctor says why.")
         request = await host.build_passing_request(
             f"exec {shlex.join(command)}",
             lowers=host.shadow.prepare_lowers(),
@@ -144,7 +144,7 @@ class ServerProcess:
             (home / "upper").mkdir(mode=0o755)
             (home / "work").mkdir(mode=0o700)
         except OSError as problem:
-            raise ToolFailed(f"there is no place for what it writes: {problem.strerror}.") from None
+            raise ToolFailed(f"there is no place for its files: {problem.strerror}.") from None
         return home
 
     @property
@@ -194,7 +194,7 @@ class ServerProcess:
             )
         except (AgentTuiError, OSError) as problem:
             shadow.drop_layer(layer)
-            raise ToolFailed(f"What it wrote could not be taken in, and was dropped: {problem}.") from None
+            raise ToolFailed(f"The files it wrote could not be read, and were dropped: {problem}.") from None
         except BaseException:
             shadow.drop_layer(layer)
             raise
@@ -216,7 +216,7 @@ class ServerProcess:
             )
         except (AgentTuiError, OSError) as problem:
             shadow.drop_layer(layer)
-            raise ToolFailed(f"What it wrote could not be taken in, and was dropped: {problem}.") from None
+            raise ToolFailed(f"The files it wrote could not be read, and were dropped: {problem}.") from None
         finally:
             self.drop()
         return format_effects(effects)

@@ -135,7 +135,7 @@ def _relativize(directory: str, roots: Sequence[Path]) -> tuple[str, str]:
     for root in roots:
         if Path(directory).is_relative_to(root):
             return Path(directory).relative_to(root).as_posix(), ""
-    return ".", f"The shell was left in {directory}, outside of the workspace: the next command starts in its root."
+    return ".", f"The shell ended in {directory}, outside the workspace: the next command starts in its root."
 
 
 def replace_undecodable(text: str) -> str:

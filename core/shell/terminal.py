@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +17,7 @@ from msgspec.structs import replace
 from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
-from core.sandbox.box import Box, BoxResult
+from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.command_host import CommandHost, CommandRequest
@@ -26,7 +27,7 @@ from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
 from core.tasks import TaskOwner
 
-DIRECTORY_GONE = "The directory {} is not there any more: the command starts in the workspace root."
+DIRECTORY_GONE = "The directory {} no longer exists: the command starts in the workspace root."
 
 
 async def _run_once() -> bool:
@@ -86,6 +87,31 @@ class Terminal:
         result = execution.settle(box_result)
         return self._add_notes(result, note, self._update_shell(execution.tracker))
 
+    async def run_passing(
+        self, box: Box, command: str, *, lowers: tuple[Path, ...], cwd: str, seconds: float, max_output: int
+    ) -> tuple[BoxResult, str, bool]:
+        """Run a command of the program's own, whose effects are dropped, over the layers `lowers`.
+
+        Returns its end, at most `max_output` characters of its output, and True if there was more. Cancelling stops it.
+        """
+        parts, room = list[str](), max_output
+
+        def add(text: str) -> None:
+            nonlocal room
+            parts.append(text[: max(room, 0)])
+            room -= len(text)
+
+        request = await self.host.build_passing_request(
+            command, lowers=lowers, cwd=cwd, limits=BoxLimits(seconds=seconds)
+        )
+        running = await box.start(request, add)
+        try:
+            box_result = await running.wait()
+        except asyncio.CancelledError:
+            self.finish_in_background(running.stop())
+            raise
+        return box_result, "".join(parts), room < 0
+
     async def _run_boxed(
         self, box: Box, request: CommandRequest, on_output: Callable[[str], None]
     ) -> tuple[Execution, BoxResult]:
@@ -136,8 +162,8 @@ class Terminal:
         box = await self.host.box.find()
         if box is None:
             raise ToolFailed(
-                "Nothing on this machine can hold a command in the background.",
-                hint="Run it in the foreground with a timeout that it can end in, or ask the user to start it.",
+                "Background commands can't be sandboxed on this machine.",
+                hint="Run it in the foreground with a long enough timeout, or ask the user to start it.",
             )
         execution = Execution(self.host, request, self.shell, on_output)
         await execution.begin(box)
@@ -158,7 +184,7 @@ class Terminal:
     async def _run_unboxed(self, request: CommandRequest, on_output: Callable[[str], None], note: str) -> CommandResult:
         """Run a command in the project itself; the user has approved this very command."""
         if not request.keeps_effects:
-            raise ToolFailed("Nothing on this machine can hold a command's effects, so none runs in this mode.")
+            raise ToolFailed("Commands can't be sandboxed on this machine, so none runs in this mode.")
         shell = ShellState() if request.is_typed else self.shell
         execution = Execution(self.host, request, shell, on_output)
         tracker, output = execution.tracker, execution.output

@@ -29,8 +29,8 @@ from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_user_paths
 from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.execution import SECRETS_HIDDEN, format_effects
-from core.shell.long_output import CommandOutput
+from core.shell.execution import format_effects
+from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.workspace.secret_files import SecretMasker, find_secret_values
 
 MAX_ENTRIES: Final = 50_000
@@ -38,11 +38,11 @@ GIT_STATE: Final = ".git"
 _GIT_FILES: Final = ("HEAD", "index", "packed-refs", "config", "logs/HEAD", "FETCH_HEAD")
 Signature = tuple[int, ...]
 IgnoreMatcher = Callable[[str], Callable[[str, bool], bool]]
-RAN_UNSANDBOXED: Final = "Ran on the user's machine, outside of the box."
-STOPPED: Final = "Stopped before it ended; what it did on their machine until then stays."
-NO_CHANGE: Final = "no file of the project changed"
+RAN_UNSANDBOXED: Final = "Ran unsandboxed on the user's machine."
+STOPPED: Final = "Stopped before it finished; changes it had already made on their machine stay."
+NO_CHANGE: Final = "no project file changed"
 GIT_CHANGED: Final = "git's own state changed"
-UNKNOWN: Final = "what it changed is not known: the project has too many files to look"
+UNKNOWN: Final = "its changes are unknown: the project has too many files to check"
 _OWN: Final = "AGENT_TUI_"
 _SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|credential|api_?key")
 _MIN_SECRET: Final = 8
@@ -121,8 +121,8 @@ def _find_directory(root: Path, directory: str) -> Path:
     if path.is_dir() and path.is_relative_to(root.resolve()):
         return path
     raise ToolFailed(
-        f"{directory!r} is no directory of the project on the disk, so nothing was run there.",
-        hint="What waits for the review is not on the disk yet. Change to a directory that is, or accept it first.",
+        f"{directory!r} is not a directory of the project on disk, so nothing was run there.",
+        hint="Pending changes are not on disk yet. Change to a directory that is, or accept them first.",
     )
 
 

@@ -50,7 +50,7 @@ FAILING: Final = "failing"
 CHANGED_MARK: Final = "passed by changed tests"
 
 
-_CHANGED: Final = "by tests or settings changed here"
+_CHANGED: Final = "with tests or settings changed here"
 
 
 _PASSED: Final[Mapping[CheckKind, CheckWords]] = {

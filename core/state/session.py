@@ -36,7 +36,7 @@ def add_usage(first: Usage, second: Usage) -> Usage:
 def refuse_recall(records: Sequence[int]) -> Iterable[ev.Envelope]:
     """Refuse to read records, since the state is not made from a log. Raises `StateError`."""
     if records:
-        raise StateError("there is no log to go back in.")
+        raise StateError("there is no log to rewind.")
     return ()
 
 

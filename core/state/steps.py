@@ -325,7 +325,7 @@ def _read_messages(records: Iterable[ev.Envelope]) -> list[Message]:
             case ev.ReasoningDropped():
                 history[:] = _strip_reasoning(history)
             case _:
-                raise StateError(f"record {record.seq} of the session log is no message.")
+                raise StateError(f"record {record.seq} of the session log is not a message.")
     return history
 
 

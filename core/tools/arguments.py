@@ -126,7 +126,7 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
     if len(arguments) > MAX_BYTES:
         raise ToolInputInvalid(
             f"The arguments of {tool.name} are too large: {len(arguments):,} characters, at most {MAX_BYTES:,}.",
-            hint="Do the work in several smaller calls.",
+            hint="Split the work into smaller calls.",
         )
     if not arguments.strip():
         return {}
@@ -134,7 +134,7 @@ def _decode_object(tool: ToolType, arguments: str) -> dict[str, Any]:
         decode_json(arguments)  # Stricter than `json` about surrogates, and bounded in depth.
         value = parse_json(arguments, object_pairs_hook=_reject_duplicates, parse_constant=_reject_constant)
     except (ValueError, RecursionError) as error:
-        raise _build_error(tool, f"this is no valid JSON ({error})") from error
+        raise _build_error(tool, f"this is not valid JSON ({error})") from error
     if not isinstance(value, dict):
         raise _build_error(tool, f"expected an object, got {type(value).__name__}")
     return value
@@ -155,7 +155,7 @@ def _refuse_null(tool: ToolType, arguments: Mapping[str, Any]) -> None:
     argument there."""
     for name, value in arguments.items():
         if _holds_null(value):
-            problem = "holds a NUL character (U+0000), which no path, pattern or text may have here"
+            problem = "contains a NUL character (U+0000), which no path, pattern or text may have here"
             raise _build_error(tool, f"{name} {problem}")
 
 
@@ -177,7 +177,7 @@ def _reject_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _reject_constant(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _rename_arguments(tool: ToolType, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -227,5 +227,5 @@ def _build_error(tool: ToolType, problem: str) -> ToolInputInvalid:
     requirement = f"Required: {', '.join(required_names)}. " if required_names else ""
     return ToolInputInvalid(
         f"The arguments of {tool.name} are wrong: {problem[:500]}.",
-        hint=f"{requirement}All arguments: {', '.join(descriptions)}. Nothing was run; call again, corrected.",
+        hint=f"{requirement}All arguments: {', '.join(descriptions)}. Nothing was run; fix the call.",
     )

@@ -102,14 +102,14 @@ class CallTool(ReadTool, frozen=True, kw_only=True, rename={"tool": "name"}):
     argument_names: ClassVar = {"tool_name": "name", "args": "arguments", "parameters": "arguments"}
 
     tool: Annotated[str, Meta(min_length=1, description="The tool's name.")]
-    arguments: Annotated[str, Meta(description='Its arguments: a JSON object as text, such as {"ids": ["p1"]}.')] = ""
+    arguments: Annotated[str, Meta(description=('Its arguments: a JSON object as text, like {"ids": ["p1"]}.'))] = ""
 
     def subject(self) -> str:
         return self.tool
 
     async def run(self, capability: Reader) -> ToolOutcome:
         raise ToolInputInvalid(
-            f"{self.tool!r} can't be called in this way.",
+            f"{self.tool!r} can't be called this way.",
             hint='Give the name of a tool and its arguments: {"name": "the_tool", "arguments": "{…}"}.',
         )
 

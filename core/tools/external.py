@@ -98,5 +98,5 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
     async def run(self, capability: ExternalCaller) -> ToolOutcome:
         description = await capability.describe_tools(self.query)
         if not description:
-            return ToolOutcome(content="No tool of a server speaks of that. Try other words.", summary="none")
+            return ToolOutcome(content="No tool of a server matches. Try other words.", summary="none")
         return ToolOutcome(content=description, summary=count("tool", description.count(chr(10) + "- ") + 1))

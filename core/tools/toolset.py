@@ -92,7 +92,7 @@ class Toolset(Mapping[str, ToolType]):
             tool_name = self.resolve_name(name)
             nearest_names = [tool_name] if tool_name != name else find_nearest_names(name[:100], list(self._tools))
             hint = f" Did you mean {' or '.join(nearest_names)}?" if nearest_names else ""
-            sentences.append(f"`{location[:150]}` has no effect: there is no tool of that name.{hint}")
+            sentences.append(f"`{location[:150]}` has no effect: there is no tool with that name.{hint}")
         return tuple(sentences)
 
     def __getitem__(self, name: str) -> ToolType:

@@ -53,7 +53,7 @@ class SessionSockets:
             sweep_sockets(path.parent)
             listening = _bind(path)
         except (StateError, OSError) as problem:
-            self.problems[session] = f"this session can't be reached from elsewhere: {problem}"
+            self.problems[session] = f"other programs can't reach this session: {problem}"
             return
         server = await asyncio.start_unix_server(self._serve, sock=listening, limit=LINE_LIMIT)
         self._listening[session] = server, path
@@ -186,7 +186,7 @@ class EngineHost:
         settings = answer if isinstance(answer, SettingsAnswer) else SettingsAnswer()
         self._idle_seconds = settings.idle_minutes * 60.0
         if by_hangup and not (_survives_hangup(settings) and is_at_work(state)):
-            raise CommandRejected("nothing runs that was to go on without a terminal.", code="detach_refused")
+            raise CommandRejected("nothing is running that could continue without a terminal.", code="detach_refused")
         self._detached[session] = monotonic()
         if not self._is_checking:
             self._is_checking = True
@@ -281,7 +281,7 @@ class SharedClient:
     async def _leave_session(self, command: cmd.SessionClose) -> cmd.Reply:
         session = command.session
         if command.discard:
-            message = "another client has this session open, so it is not thrown away."
+            message = "another client has this session open, so it is not discarded."
             return cmd.Reject(code="session_shared", message=message)
         seq = self._host.engine.state(session).seq
         self._left_sessions.add(session)

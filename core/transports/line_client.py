@@ -108,7 +108,7 @@ class LineClient:
             while line := await self._reader.readline():
                 self._handle_line(line)
         except (ValueError, msgspec.DecodeError) as problem:
-            self._error_lines.append(f"the engine said what is no line of this protocol: {problem}")
+            self._error_lines.append(f"the engine sent an invalid line: {problem}")
             self._on_protocol_error()
         except OSError as problem:
             self._error_lines.append(f"the connection to the engine failed: {problem}")

@@ -44,8 +44,8 @@ def choose_socket_path(session: str) -> Path:
             return path
         problems.append(problem_of_it)
     raise StateError(
-        f"there is no directory in which this session can be reached ({'; '.join(problems)}).",
-        hint="Set XDG_RUNTIME_DIR to a directory of your own that nobody else can open.",
+        f"this session can't be reached: no directory is suitable ({'; '.join(problems)}).",
+        hint="Set XDG_RUNTIME_DIR to a directory that only you can open.",
         code="socket_impossible",
     )
 
@@ -54,7 +54,7 @@ def _explain_unsafe(directory: Path) -> str:
     """Return why a directory is not this user's alone; "" = it is."""
     stats = directory.lstat()
     if not stat.S_ISDIR(stats.st_mode):
-        return f"{directory} is no directory"
+        return f"{directory} is not a directory"
     if stats.st_uid != os.geteuid():
         return f"{directory} belongs to another user"
     return f"{directory} is open to others" if stat.S_IMODE(stats.st_mode) & 0o077 else ""

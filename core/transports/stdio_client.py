@@ -15,7 +15,7 @@ from core.protocol.client import Client, EngineGone
 from core.transports.line_client import LINE_LIMIT, LineClient
 
 if TYPE_CHECKING:
-    from core.cli.arguments import ScreenArguments
+    from core.arguments import ScreenArguments
 
 CLOSE_LIMIT: Final = 15.0
 _FORWARDED_OPTIONS: Final = ("mode", "model", "effort", "max_steps", "max_cost", "max_tokens")

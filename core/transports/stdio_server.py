@@ -19,7 +19,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.cli.arguments import EngineArguments
+from core.arguments import EngineArguments
 from core.engine import Engine
 from core.engine.shared.models import ModelAccess
 from core.exits import ExitCode
@@ -51,7 +51,7 @@ async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
     bytes of a line. Raises `ValueError` where one of them is no pipe, socket or terminal."""
     for descriptor in (0, channel):
         if not _can_be_awaited(descriptor):
-            raise ValueError(f"descriptor {descriptor} is no pipe, socket or terminal")
+            raise ValueError(f"descriptor {descriptor} is not a pipe, socket or terminal")
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit, loop=loop)
     source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)

@@ -58,7 +58,7 @@ def parse_address(text: str) -> WebAddress:
     if match is None or (scheme := match["scheme"].lower()) not in _PORTS:
         raise _refuse("it does not begin with http:// or https://")
     if "@" in match["host"]:
-        raise _refuse("it holds a user name")
+        raise _refuse("it contains a user name")
     try:
         target = parse_host_and_port(match["host"], _PORTS[scheme])
     except ValueError as problem:
@@ -79,7 +79,7 @@ def join_address(base: WebAddress, reference: str) -> WebAddress:
         reason = "it is none"
     except WebFailed as problem:
         reason = problem.message.rpartition("used: ")[2].removesuffix(".")
-    raise WebFailed(f"{base.host} leads to an address that can't be used: {reason}.", hint=_HINT, code="bad_address")
+    raise WebFailed(f"{base.host} points to an invalid address: {reason}.", hint=_HINT, code="bad_address")
 
 
 def _describe_host(host: str, problem: str) -> str:
@@ -88,7 +88,7 @@ def _describe_host(host: str, problem: str) -> str:
     try:
         ascii_name = host.encode("idna").decode()
     except UnicodeError:
-        return "its host is no name"
+        return "its host is not a name"
     return f"its host is not in ASCII (it would be {ascii_name})"
 
 

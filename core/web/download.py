@@ -120,7 +120,7 @@ async def _read_body(answer: httpcore2.Response, encoding: str) -> tuple[bytes, 
     """Read and decompress a body; False: it is incomplete. A text is read up to its own limit only."""
     name = encoding.strip().lower()
     if name not in {"", "identity", *_WINDOWS}:
-        raise WebFailed(f"The answer is packed in a way that was not asked for ({name[:40]!r}).", code="unsupported")
+        raise WebFailed(f"The answer has an encoding that was not requested ({name[:40]!r}).", code="unsupported")
     unpack = _Unpacker(_WINDOWS[name]) if name in _WINDOWS else None
     byte_count, data = 0, bytearray()
     async for piece in answer.aiter_stream():
@@ -192,5 +192,5 @@ def _build_damaged(reason: str) -> WebFailed:
 def _build_too_large(content_length: str) -> WebFailed:
     size = f"{int(content_length) / 1e6:.0f} MB" if content_length.isdigit() and len(content_length) < 15 else "more"
     return WebFailed(
-        f"The file has {size}; at most {MAX_BYTES // 1_000_000} MB are read.", hint="Find a page.", code="too_large"
+        f"The file is {size}; at most {MAX_BYTES // 1000000} MB are read.", hint="Find a page.", code="too_large"
     )

@@ -67,8 +67,8 @@ class WebFetcher:
                 return page
             address = join_address(address, page.refresh)
         raise WebFailed(
-            f"The page leads on more than {MAX_REDIRECTS} times, at last to {str(address)[:200]}.",
-            hint="Fetch that address itself, if you want it.",
+            f"The page redirects more than {MAX_REDIRECTS} times, at last to {str(address)[:200]}.",
+            hint="Fetch that address itself if you need it.",
             code="too_many_redirects",
         )
 
@@ -121,9 +121,9 @@ def _check_status(response: Download) -> None:
         raise WebFailed(f"{host} has no such page ({status}).", hint="Check the address.", code="not_found")
     if status in _BLOCKED:
         raise WebFailed(
-            f"{host} refuses programs or asks for a login ({status}).",
+            f"{host} refuses programs or requires a login ({status}).",
             hint="Use another source, or ask the user to open it.",
             code="blocked",
         )
     if status >= 300:
-        raise WebFailed(f"{host} answers with an error ({status}).", hint="Try again later.", code="server_error")
+        raise WebFailed(f"{host} returned an error ({status}).", hint="Try again later.", code="server_error")

@@ -92,7 +92,7 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
 
 def _explain_inner(host: str) -> WebFailed:
     return WebFailed(
-        f"The host {host} is not out in the public network, and pages are fetched from there alone.",
-        hint="A server of this machine is reached by a command.",
+        f"The host {host} is not on the public network; pages are fetched only from there.",
+        hint="Use a command for a server on this machine.",
         code="refused_address",
     )

@@ -95,7 +95,7 @@ def build_page(download: Download) -> Page:
     if media_type == "application/pdf":
         facts = read_pdf_facts(download.data, text=True)
         if not facts.text.strip():
-            reason = "it is encrypted" if facts.encrypted else facts.damaged or "no text is in it"
+            reason = "it is encrypted" if facts.encrypted else facts.damaged or "it has no text"
             raise WebFailed(f"This PDF can't be read: {reason.rstrip('.')}.", hint="Find a page.", code="unsupported")
         return Page(address=address, kind="pdf", text=expose_controls(facts.text), note=f"{facts.pages} pages")
     if media_type:
@@ -106,7 +106,7 @@ def build_page(download: Download) -> Page:
             f"This is a binary file (type {type_name}), not a page.", hint="Find a page.", code="unsupported"
         )
     text = decode_text(download)
-    note = "the page is longer; only its beginning was read" if download.is_cut else ""
+    note = "the page is longer; only the beginning was read" if download.is_cut else ""
     begin = text[:4096].lstrip()
     if (begin.startswith("<") and _HTML_TAG.search(begin)) or (download.media_type in _HTML_TYPES and "<" in text):
         return _build_html(address, text, note)
@@ -144,7 +144,9 @@ def _build_html(address: str, html: str, note: str) -> Page:
     facts = _read_html(address, html)
     if facts is None:
         source = expose_controls(html)
-        return Page(address=address, kind="html", text=source, source=source, note="it can't be converted: its source")
+        return Page(
+            address=address, kind="html", text=source, source=source, note="it can't be converted; this is its source"
+        )
     text = expose_controls(facts.text)
     return Page(
         address=address,
@@ -194,16 +196,16 @@ def show_beginning(text: str) -> str:
     outline = "\n".join(f"{offset:>8,}  {title}" for offset, title in headings)
     sections = f"\nIts sections, by offset:\n{outline}" if headings else ""
     return (
-        f"{text[:end].rstrip()}\n\n[{end:,} of {len(text):,} characters. Go on with offset={end}, or find.]{sections}"
+        f"{text[:end].rstrip()}\n\n[{end} of {len(text):,} characters. Continue with offset={end}, or find.]{sections}"
     )
 
 
 def show_part(text: str, offset: int) -> str:
     """Return a part of a text from `offset` on, with a line about the rest."""
     if offset >= len(text):
-        return f"[The page has {len(text):,} characters: nothing is at {offset:,}.]"
+        return f"[The page has {len(text):,} characters: there is nothing at {offset:,}.]"
     end = _find_end(text, offset + PART_CHARS)
-    rest = f"\n\n[Until {end:,} of {len(text):,} characters. Go on with offset={end}.]" if end < len(text) else ""
+    rest = f"\n\n[Up to {end} of {len(text):,} characters. Continue with offset={end}.]" if end < len(text) else ""
     return text[offset:end] + rest
 
 
@@ -211,7 +213,7 @@ def show_matches(text: str, words: str) -> str:
     """Return the occurrences of words with context, ignoring case."""
     places = [match.start() for match in re.finditer(re.escape(words), text, re.IGNORECASE)]
     if not places:
-        return f"[{words!r} does not stand in this page of {len(text):,} characters.]"
+        return f"[{words!r} is not in this page of {len(text):,} characters.]"
     parts, end = list[str](), 0
     for offset in places:
         if offset < end:
@@ -220,7 +222,7 @@ def show_matches(text: str, words: str) -> str:
             break
         start, end = max(end, offset - _AROUND), min(len(text), offset + len(words) + _AROUND)
         parts.append(f"[at {offset:,}]\n{text[start:end].strip()}")
-    return "\n\n".join((f"[{len(places)} times; offset shows a place with more around it.]", *parts))
+    return "\n\n".join((f"[{len(places)} times; use offset to see more around one.]", *parts))
 
 
 def list_headings(text: str) -> list[tuple[int, str]]:

@@ -141,7 +141,7 @@ def find_engine_address(settings: SearchSettings) -> WebAddress:
     except WebFailed as problem:
         raise WebFailed(
             f"`web.search.base_url` can't be used: {problem.message}",
-            hint="Correct it in your configuration.",
+            hint="Fix it in your configuration.",
             code="no_search",
         ) from None
 
@@ -175,7 +175,7 @@ def _load_key(settings: SearchSettings, engine: _Engine) -> Secret | None:
     if secret is None and engine.variable:
         raise WebFailed(
             f"There is no key for {settings.provider}.",
-            hint=f"The user can put it into {variable}, or set `web.search.key_command`.",
+            hint=f"The user can set it in {variable}, or set `web.search.key_command`.",
             code="no_key",
         )
     return secret
@@ -194,18 +194,18 @@ def _check_status(name: str, response: Download) -> None:
     if response.location or 300 <= response.status < 400:
         raise WebFailed(
             f"{name} answers with a redirect, which is not followed.",
-            hint="The user can set `web.search.base_url` to where it leads.",
+            hint="The user can set `web.search.base_url` to the new address.",
             code="no_search",
         )
     if response.status in {401, 402, 403}:
-        hint = f"The user can check the key of {name}, and what it is allowed."
+        hint = f"The user can check the key of {name} and its permissions."
         if name == "searxng":
             hint = 'Its settings.yml has to allow JSON: `search: {formats: ["html", "json"]}`.'
         raise WebFailed(f"{name} refuses to answer ({response.status}).", hint=hint, code="refused_key")
     if response.status == 429:
-        raise WebFailed(f"{name} was asked too often.", hint="Search less, or later.", code="rate_limited")
+        raise WebFailed(f"{name} limits the rate of searches.", hint="Search less, or later.", code="rate_limited")
     if response.status != 200:
-        raise WebFailed(f"{name} answers with an error ({response.status}).", hint="Try again.", code="server_error")
+        raise WebFailed(f"{name} returned an error ({response.status}).", hint="Try again.", code="server_error")
 
 
 def _read_answer(name: str, response: Download) -> tuple[EngineHit, ...]:
@@ -219,7 +219,7 @@ def _read_answer(name: str, response: Download) -> tuple[EngineHit, ...]:
     hits = [page for page in map(_read_hit, rows or ()) if page is not None]
     if hits or rows == ():
         return tuple(hits)
-    raise WebFailed(f"{name} did not answer as it is known to.", hint="Do without it.", code="bad_answer")
+    raise WebFailed(f"{name} answered in an unknown form.", hint="Do without it.", code="bad_answer")
 
 
 def _read_hit(row: msgspec.Raw) -> EngineHit | None:

@@ -63,15 +63,15 @@ _NPM_KEY: Final = re.compile(
     r"|(?:global)?-?pnpmfile|use-node-version|(?:global|user)config)\Z"
 )
 _ACTS: Final = {
-    "package.json": "runs by itself when packages are installed or git commits",
-    "composer.json": "runs by itself when packages are installed",
-    "package.yaml": "runs by itself when packages are installed",
-    "package.json5": "runs by itself when packages are installed",
-    "pnpm-workspace.yaml": "decides what runs by itself when packages are installed",
-    "pyproject.toml": "runs by itself when packages are installed",
-    "cargo.toml": "runs by itself when cargo checks or builds, as an editor does when it opens the project",
+    "package.json": "runs automatically when packages are installed or git commits",
+    "composer.json": "runs automatically when packages are installed",
+    "package.yaml": "runs automatically when packages are installed",
+    "package.json5": "runs automatically when packages are installed",
+    "pnpm-workspace.yaml": "decides what runs automatically when packages are installed",
+    "pyproject.toml": "runs automatically when packages are installed",
+    "cargo.toml": "runs automatically when cargo checks or builds, as an editor does when it opens the project",
 }
-_NAMES_PROGRAM: Final = "names a program or code that its tool runs by itself"
+_NAMES_PROGRAM: Final = "names a program or code that its tool runs automatically"
 
 
 class RunnerCall(Struct, frozen=True):

@@ -63,7 +63,7 @@ class AddedDirectories:
                 rel = tree.to_relative(path)
                 ignore.refuse_withheld(rel)
                 return tree, rel
-        raise PathRefused(f"{path!r} leads out of the workspace.")
+        raise PathRefused(f"{path!r} points outside the workspace.")
 
 
 def _is_below(path: str, root: str) -> bool:

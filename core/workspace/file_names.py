@@ -49,7 +49,7 @@ def to_os_name(name: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
-        raise PathRefused(f"{name!r} is no possible file name: it holds a lone surrogate.") from None
+        raise PathRefused(f"{name!r} is not a possible file name: it has a lone surrogate.") from None
 
 
 def fold_name(part: str) -> str:

@@ -52,7 +52,7 @@ def read_state_at(directory: int, name: bytes, rel: str) -> tuple[FileState, byt
     if not stat.S_ISREG(file_stat.st_mode):
         raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(file_stat.st_mode)}.", code="not_a_file")
     if file_stat.st_size > MAX_EDITED_BYTES:
-        raise PathRefused(f"{rel!r} is too large to be edited ({file_stat.st_size:,} bytes).", code="too_large")
+        raise PathRefused(f"{rel!r} is too large to edit ({file_stat.st_size:,} bytes).", code="too_large")
     descriptor = os.open(name, READ_FLAGS | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
     try:
         mode = os.fstat(descriptor).st_mode
@@ -72,7 +72,7 @@ def read_replaceable_mode(directory: int, name: bytes, rel: str) -> int | None:
     if not stat.S_ISREG(file_stat.st_mode):
         raise PathRefused(f"{rel!r} is not a regular file but {describe_mode(file_stat.st_mode)}.", code="not_a_file")
     if file_stat.st_nlink > 1:
-        raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a file of its own.")
+        raise PathRefused(f"{rel!r} has a second name (a hard link).", hint="Copy it to a separate file.")
     return file_stat.st_mode & PERMISSION_BITS
 
 

@@ -52,7 +52,7 @@ class PlanFolder:
         if is_plan(rel, self.place) or is_plan(rel):
             return rel
         raise PathRefused(
-            f"{path!r} is no plan.",
+            f"{path!r} is not a plan.",
             hint=f"Plans are files {self.place}/*{PLAN_SUFFIX} of the project.",
             code="no_plan",
         )
@@ -65,7 +65,7 @@ class PlanFolder:
             return None
         if state.kind != "file":
             raise PathRefused(
-                f"{path!r} is a symbolic link; a plan is a file of its own.", hint="Put the file itself there."
+                f"{path!r} is a symbolic link; a plan has to be a file.", hint="Put the file itself there."
             )
         if state.size > MAX_PLAN_BYTES:
             raise PathRefused(f"{path!r} is too large for a plan ({state.size:,} bytes).", code="too_large")
@@ -83,7 +83,7 @@ class PlanFolder:
             _make_directory(Path(self.place))
         tree, name = self._find_tree(path)
         if tree is None:
-            raise PathRefused(f"{self.place} can't be made.", hint="Name another `plans.directory`.")
+            raise PathRefused(f"{self.place} can't be created.", hint="Choose another `plans.directory`.")
         tree.write_atomic(name, data)
 
     def remove(self, rel: str) -> None:
@@ -143,7 +143,7 @@ def _make_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise PathRefused(
-            f"{directory} can't be made: {error.strerror}.", hint="Name another `plans.directory`."
+            f"{directory} can't be created: {error.strerror}.", hint="Choose another `plans.directory`."
         ) from error
 
 
@@ -187,7 +187,7 @@ def _find_problem_outside(path: Path, root: Path) -> str:
             path.is_relative_to(variant) or variant.is_relative_to(path)
             for variant in (own_dir.absolute(), own_dir.resolve())
         ):
-            return f"a directory of this program's own {label}"
+            return f"a directory that agent-tui uses itself {label}"
     return _find_problem_by_name(from_os_name(os.fsencode(path)).lstrip("/"))
 
 
@@ -196,7 +196,7 @@ def _find_problem_by_name(path: str) -> str:
     if is_git_internal(path):
         return "a directory of git's own state"
     if any(fold_name(part) in _OWN_NAMES for part in parts):
-        return "a directory of this program's own settings"
+        return "a directory of agent-tui's settings"
     if any(fold_name(part) in _SECRET_NAMES for part in parts):
         return "a directory of secrets"
     tops = ["/".join(parts[: count + 1]) for count in range(len(parts))]
@@ -211,7 +211,7 @@ def _is_ignored(_: str, __: bool) -> bool:
 
 def _refuse(directory: str, subject: str) -> PathRefused:
     return PathRefused(
-        f"`plans.directory` names {subject} ({directory}), where no plans are kept.",
-        hint="Name a directory of the project, or one of your own elsewhere, such as ~/plans.",
+        f"`plans.directory` is {subject} ({directory}), where plans can't be stored.",
+        hint="Choose a directory in the project, or one of your own elsewhere, such as ~/plans.",
         code="plan_place",
     )

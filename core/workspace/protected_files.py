@@ -20,6 +20,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.git.layout import GIT_RISK, HOOK_RISK
 from core.workspace.acting_content import find_acting_change
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 
@@ -35,13 +36,11 @@ class RiskyNames(Struct, frozen=True):
     files: str = ""
 
 
-HOOK_RISK: Final = "runs by itself when git commits, merges or pushes"
-GIT_RISK: Final = "changes what git runs, or where it fetches from, by itself"
-BUILD_SERVER_RISK: Final = "runs by itself on the build server, with its secrets, once it is pushed"
-PYTHON_RISK: Final = "runs by itself whenever that Python starts"
+BUILD_SERVER_RISK: Final = "runs automatically on the build server, with its secrets, once it is pushed"
+PYTHON_RISK: Final = "runs automatically whenever that Python starts"
 PROTECTED: Final = (
     RiskyNames(
-        "changes what the agent may do, or what it is told",
+        "changes what the agent may do or is told",
         ".cursor .agent-tui .claude .codex .gemini .windsurf .kiro .roo .clinerules .opencode .factory "
         ".augment .continue .trae .qodo .junie .aiassistant .agents .qwen .goose .kilocode .amazonq "
         ".pi .amp .crush .rovodev .tabnine .zencoder .openhands .iflow .codebuddy .grok .firebender "
@@ -58,9 +57,9 @@ PROTECTED: Final = (
         files=".cursorignore .cursorindexingignore .aiexclude .aiignore .geminiignore .aiderignore "
         ".codeiumignore .clineignore .rooignore .claudeignore",
     ),
-    RiskyNames("starts programs for the agent by itself", files=".mcp.json mcp.json mcp_config.json"),
+    RiskyNames("starts programs for the agent automatically", files=".mcp.json mcp.json mcp_config.json"),
     RiskyNames(
-        "runs by itself when an editor opens the project",
+        "runs automatically when an editor opens the project",
         ".vscode .idea .zed .fleet .helix .nova .vs .theia .vim .nvim .lapce .bsp .bloop .metals .ruby-lsp "
         ".nlsp-settings .externaltoolbuilders",
         "*.code-workspace *.sublime-project .lite_project.lua .lazy.lua .nvim-dap.lua .ycm_extra_conf.py "
@@ -69,34 +68,34 @@ PROTECTED: Final = (
         "rust-analyzer.toml rust-project.json .rust-project.json .lsp/config.edn .factorypath",
     ),
     RiskyNames(
-        "runs by itself when cargo checks or builds, as an editor does when it opens the project",
+        "runs automatically when cargo checks or builds, as an editor does when it opens the project",
         files="build.rs",
     ),
     RiskyNames(
-        "runs by itself when the build tool starts, as an editor does when it opens the project",
+        "runs automatically when the build tool starts, as an editor does when it opens the project",
         ".mvn",
         "gradle-wrapper.properties gradle-wrapper.jar init.gradle init.gradle.kts directory.build.* "
         "directory.solution.* directory.*.props directory.*.targets before.*.targets after.*.targets "
         "nuget.config msbuild.rsp tools/bazel .bazeliskrc",
     ),
     RiskyNames(
-        "runs by itself when packages are installed, or whenever their manager starts",
+        "runs automatically when packages are installed, or whenever their manager starts",
         ".yarn/releases .yarn/plugins .yarn/sdks .bundle .pdm-plugins .poetry/plugins",
         "binding.gyp .pnpmfile.cjs .pnpmfile.mjs .pnp.cjs .pnp.loader.mjs .pdm-python",
     ),
-    RiskyNames("runs by itself when an editor formats a file", files=".formatter.exs"),
+    RiskyNames("runs automatically when an editor formats a file", files=".formatter.exs"),
     RiskyNames(
         "runs when `task` is called here, also by an editor that lists tasks",
         files="taskfile.yml taskfile.yaml taskfile.dist.yml taskfile.dist.yaml",
     ),
     RiskyNames(
-        "is started by editors and tools as the project's own interpreter",
+        "is started by editors and tools as the project's interpreter",
         files="bin/python bin/python2 bin/python2.* bin/python3 bin/python3.* bin/activate bin/activate.* "
         "scripts/python.exe scripts/pythonw.exe scripts/activate scripts/activate.*",
     ),
-    RiskyNames("runs by itself when PHP serves the directory", files=".user.ini"),
+    RiskyNames("runs automatically when PHP serves the directory", files=".user.ini"),
     RiskyNames(
-        "runs by itself when the container is built or opened",
+        "runs automatically when the container is built or opened",
         ".devcontainer .gitpod .idx .codesandbox",
         ".devcontainer.json .gitpod.yml .gitpod.dockerfile .replit .stackblitzrc devfile.yaml .devfile.yaml "
         "devfile.yml .devfile.yml",
@@ -129,17 +128,17 @@ PROTECTED: Final = (
         ".scrutinizer.yml screwdriver.yaml .screwdriver.yaml .prow.yaml",
     ),
     RiskyNames(
-        "runs by itself when a shell enters the directory",
+        "runs automatically when a shell enters the directory",
         ".mise .config/mise mise-tasks .mise-tasks .shadowenv.d",
         ".envrc .envrc.* .autoenv .autoenv.* .autoenv_* .rvmrc .rbenv-vars .ondirrc "
         "mise.toml mise.*.toml .mise.toml .mise.*.toml .rtx.toml .config/mise.toml",
     ),
     RiskyNames(
-        "is loaded by itself by tools and editors that start here, whose programs it can name",
+        "is loaded automatically by tools and editors that start here, and can name programs to run",
         files=".env .env.leave .env.local .env.development .env.production .env.test .env.*.local",
     ),
     RiskyNames(
-        "runs by itself when a shell, an editor or an interpreter starts here",
+        "runs automatically when a shell, an editor or an interpreter starts here",
         files=".bashrc .bash_profile .bash_login .bash_logout .bash_aliases .profile .zshrc .zshenv .zprofile "
         ".zlogin .zlogout .kshrc .mkshrc .cshrc .tcshrc .login .logout .inputrc .tmux.conf .screenrc "
         ".exrc _exrc .vimrc _vimrc .vimrc.local .gvimrc .lvimrc .local.vimrc .nvimrc _nvimrc "
@@ -150,7 +149,7 @@ PROTECTED: Final = (
         "jupyter_server_config.py jupyter_lab_config.py ipython_config.py",
     ),
     RiskyNames(GIT_RISK, files=".gitmodules .gitattributes .gitconfig .lfsconfig"),
-    RiskyNames("changes what another version control runs by itself", ".hg .jj .sl .bzr .svn .pijul _darcs"),
+    RiskyNames("changes what another version control system runs automatically", ".hg .jj .sl .bzr .svn .pijul _darcs"),
     RiskyNames("lets others in, or runs programs, when ssh connects", ".ssh", "authorized_keys"),
     RiskyNames(
         PYTHON_RISK,
@@ -161,7 +160,7 @@ PROTECTED: Final = (
     ),
 )
 _TOOL_RISK: Final = "runs when you call the tool that reads it"
-_CHECKS: Final = "runs code of the project when a checker reads it, or an editor's plugin for that"
+_CHECKS: Final = "runs project code when a checker, or its editor plugin, reads it"
 _INSTALLS: Final = "decides what an install fetches and runs"
 LABELLED: Final = (
     RiskyNames("runs whenever pytest starts here", files="conftest.py"),
@@ -268,5 +267,5 @@ def find_link_risk(rel: str, target: bytes) -> FileRisk | None:
     """Return the risk of a symbolic link that leads out of the project, else None."""
     destination = posixpath.normpath(posixpath.join(posixpath.dirname(rel), target.decode("utf-8", "replace")))
     if destination.startswith("/") or destination.split("/")[0] == "..":
-        return FileRisk("leads out of the project: what is written to it lands elsewhere", is_protected=True)
+        return FileRisk("points outside the project: what is written to it ends up elsewhere", is_protected=True)
     return None

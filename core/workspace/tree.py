@@ -68,11 +68,11 @@ class Workspace:
         NUL and paths elsewhere.
         """
         if "\0" in path:
-            raise PathRefused(f"{path!r} is no path: it holds a NUL.")
+            raise PathRefused(f"{path!r} is not a path: it contains a NUL.")
         below = self._strip_root(path) if path.startswith("/") else path
         parts = [part for part in below.split("/") if part not in {"", "."}]
         if ".." in parts:
-            raise PathRefused(f"{path!r} is refused: it contains '..'.", hint="Give the path from the workspace.")
+            raise PathRefused(f"{path!r} is not allowed: it contains '..'.", hint="Give the path from the workspace.")
         if not parts:
             return "."
         rel = file_names.from_os_name(file_names.to_os_name("/".join(parts)))
@@ -260,9 +260,9 @@ class Workspace:
 def _to_refusal(rel: str, error: OSError) -> PathRefused:
     match error.errno:
         case errno.EXDEV:
-            return PathRefused(f"{rel!r} leads out of the workspace by a symbolic link.", code="path_escapes")
+            return PathRefused(f"{rel!r} points outside the workspace through a symbolic link.", code="path_escapes")
         case errno.ELOOP:
-            return PathRefused(f"{rel!r} passes a symbolic link that can't be followed.", code="path_escapes")
+            return PathRefused(f"{rel!r} goes through a symbolic link that can't be followed.", code="path_escapes")
         case errno.ENOENT:
             return PathRefused(f"{rel!r} does not exist.", code="not_found")
         case errno.ENXIO | errno.ENODEV:

@@ -152,8 +152,7 @@ class WithheldFinder:
             masked=tuple(sorted(masked_paths - covered_paths)),
             outside=tuple(Path(path) for path in sorted(outside)),
             notes=tuple(
-                f"Not shown to commands, being too large to be searched for secrets: {path}"
-                for path in large_directories
+                f"Hidden from commands, because too large to search for secrets: {path}" for path in large_directories
             ),
         )
 

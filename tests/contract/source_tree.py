@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[2]
 SAMPLES = (ROOT / "core" / "demo" / "sample",)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+_PARSED: list[Module] = []
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,16 @@ def _files(top: Path) -> list[Path]:
 
 @cache
 def _module(path: Path) -> Module:
-    return Module(path)
+    _PARSED.append(module := Module(path))
+    return module
+
+
+def forget_trees() -> None:
+    """Release all that was parsed; whoever asks again has it parsed again."""
+    imports.cache_clear()
+    for module in _PARSED:
+        for name in ("text", "tree", "nodes"):
+            vars(module).pop(name, None)
 
 
 def program() -> tuple[Module, ...]:

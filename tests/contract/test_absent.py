@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 
 from core.agent.gate.capabilities import CapabilityFactory
-from core.cli.arguments import Front
+from core.arguments import Front
 from core.tools.toolset import Toolset
 from tests.contract.source_tree import Module, imports, program
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -172,6 +172,7 @@ async def resumed(engine: Engine, session: str, text: str) -> ev.TurnFinished:
     return finished
 
 
+@pytest.mark.slow
 @on_every_wire
 @pytest.mark.parametrize("place", ["before", "text", "tool"])
 async def test_d1_after_a_kill_the_session_begins_with_the_bytes_of_before(project, monkeypatch, wire, place):

@@ -14,7 +14,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.messages import Effort
-from tests.contract.test_append_only import READ, READ_RULED, assert_only_appended, on_every_wire, project, strict
+from tests.contract.test_append_only import READ, READ_RULED, assert_only_appended, project, strict
 from tests.integration.test_engine_provider import opened
 from tests.support import wires
 from tests.support.model_server.step import Call, Part, Say, Step, Think
@@ -23,6 +23,12 @@ from tests.support.open_session import engine_in, run_turn, submit
 __all__ = ["project"]
 
 SEEDS = (1, 2, 3)
+# Each walk goes over one wire, and in a run of all tests over the others too.
+WALKS = [
+    pytest.param(wire, seed, marks=[] if number == index else [pytest.mark.slow])
+    for number, wire in enumerate(wires.MODELS)
+    for index, seed in enumerate(SEEDS)
+]
 LENGTH = 14
 
 
@@ -93,8 +99,7 @@ class Walk:
         self.session = reply.session
 
 
-@on_every_wire
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("wire", "seed"), WALKS)
 async def test_a_random_walk_only_appends(project, monkeypatch, wire, seed):
     chance = random.Random(seed)
     walk = Walk(project, wire, chance)

@@ -11,7 +11,7 @@ import pytest
 from tests.contract.source_tree import ROOT
 
 SDKS = ("openai", "anthropic")
-HEAVY = (*SDKS, "git", "tree_sitter", "litestar", "keyring", "rapidfuzz", "genai_prices", "watchfiles")
+HEAVY = (*SDKS, "git", "tree_sitter", "starlette", "uvicorn", "keyring", "rapidfuzz", "genai_prices", "watchfiles")
 SLOW = {
     "asyncio",
     "concurrent",

@@ -123,6 +123,7 @@ async def show(pilot: Any, app: AgentApp, text: str) -> None:
         assert hidden_in(written(app)) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_t1_t2_t4_hostile_text_is_shown_and_does_nothing(name):
     text = HOSTILE[name]

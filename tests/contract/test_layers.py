@@ -16,6 +16,7 @@ LADDER: tuple[frozenset[str], ...] = (
         "core" + name
         for name in (
             "",
+            ".arguments",
             ".errors",
             ".ids",
             ".clock",
@@ -85,17 +86,17 @@ SEEN_BY_TUI = (
 SLOW = (
     "PIL",
     "anthropic",
-    "genai_prices",
     "git",
     "jinja2",
     "keyring",
-    "litestar",
     "mcp",
     "openai",
     "pypdf",
     "rapidfuzz",
     "ruamel",
+    "starlette",
     "tree_sitter",
+    "uvicorn",
     "watchfiles",
 )
 # Plan files, model scripts and dialect texts are YAML; their readers are siblings and do not know each other.
@@ -104,8 +105,13 @@ SHARED = {
     # a connection, what logs it in, and the server that we are ourselves
     "mcp": {"core.mcp.wire.sdk_connection", "core.mcp.login_flow", "core.transports.mcp.sdk_server"},
 }
-# The routes of this package are declared in litestar's words, so it imports litestar when it is loaded, and nobody
-# loads it but in a function.
+# The modules that import a package of an extra.
+EXTRAS = {
+    "team": {"core.background.postgres_store", "core.background.object_store"},
+    "keyring": {"core.providers.connection.keys"},
+}
+# The server by HTTP is built on starlette and uvicorn, so it imports them when it is loaded, and nobody loads it but in
+# a function.
 HTTP = "core.transports.http"
 
 
@@ -221,7 +227,7 @@ def test_slow_libraries_are_imported_at_first_use():
 
 
 def serves_http(statement: Import) -> bool:
-    return within(statement.importer, (HTTP,)) and within(statement.target, ("litestar",))
+    return within(statement.importer, (HTTP,)) and within(statement.target, ("starlette", "uvicorn"))
 
 
 def test_the_server_by_http_is_loaded_at_first_use():
@@ -277,10 +283,11 @@ def undeclared(statements: list[Import], allowed: set[str]) -> list[str]:
 
 def test_the_program_imports_only_declared_dependencies():
     statements = [statement for module in program() for statement in imports(module)]
-    wrappers = {"core.background.postgres_store", "core.background.object_store"}  # of the extra `team`
-    team = [statement for statement in statements if statement.importer in wrappers]
-    assert undeclared(team, declared("team")) == []
-    assert undeclared([statement for statement in statements if statement not in team], declared()) == []
+    for extra, wrappers in EXTRAS.items():
+        optional = [statement for statement in statements if statement.importer in wrappers]
+        assert undeclared(optional, declared(extra)) == []
+        statements = [statement for statement in statements if statement not in optional]
+    assert undeclared(statements, declared()) == []
 
 
 def test_the_tests_import_only_declared_dependencies():

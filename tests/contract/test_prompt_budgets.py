@@ -16,30 +16,34 @@ from tests.support.tokens import list_tokens, tokens
 
 TOOLS = Toolset()
 
-MOST = 7_000
-MOST_IN_TAGS = 4_500
+MOST = 6_500
+MOST_IN_TAGS = 4_000
 MOST_SHORT = 2_500
-MARGIN = 500  # what other makers' tokenisers may count more
+HEADROOM = 0.05  # The share of a budget that stays free, so that a new tool fits.
+
+
+def has_headroom(count: int, budget: int) -> bool:
+    return count <= budget * (1 - HEADROOM)
 
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_system_prompt_and_tools_leave_the_window_to_the_work(edits):
     prefix = build_native_prefix(TOOLS, (), edits)
-    assert tokens(prefix.system) + list_tokens(prefix.tools) <= MOST - MARGIN
+    assert has_headroom(tokens(prefix.system) + list_tokens(prefix.tools), MOST)
 
 
 def test_the_prompt_of_the_tags_dialect_leaves_the_window_to_the_work():
-    assert tokens(render_tags_prompt(TOOLS, ())) <= MOST_IN_TAGS - MARGIN
+    assert has_headroom(tokens(render_tags_prompt(TOOLS, ())), MOST_IN_TAGS)
 
 
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_a_small_window_gets_a_short_prompt_and_few_tools(edits):
     prefix = build_native_prefix(TOOLS, (), edits, short=True)
-    assert tokens(prefix.system) + list_tokens(prefix.tools) <= MOST_SHORT
+    assert has_headroom(tokens(prefix.system) + list_tokens(prefix.tools), MOST_SHORT)
 
 
 def test_a_small_window_gets_a_short_prompt_in_tags():
-    assert tokens(render_tags_prompt(TOOLS, (), short=True)) <= MOST_SHORT
+    assert has_headroom(tokens(render_tags_prompt(TOOLS, (), short=True)), MOST_SHORT)
 
 
 def test_what_the_short_prompts_say_there_is_beside_their_lists_is_all_there_is():

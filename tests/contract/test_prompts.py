@@ -46,7 +46,7 @@ VARIABLES = {
     "appended": {"text": "Answer like a pirate."},
     "compaction": {"words": 500},
     "json_answer": {"schema": '{"type": "object"}'},
-    "json_answer_again": {"problem": "it is not one JSON value."},
+    "json_answer_again": {"problem": "it is not a single JSON value."},
     "init": {
         "there_is": True,
         "wish": "mind the tests",

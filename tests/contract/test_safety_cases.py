@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
 from core.sandbox.tiers.selection import TIERS_BY_STRENGTH
-from tests.contract.source_tree import ROOT, Function, modules
+from tests.contract.source_tree import ROOT, Function, Module, modules, program
 from tests.support.box_tiers import NOT_PROMISED
 from tests.support.safety_cases import (
     ABSENT,
@@ -23,9 +27,10 @@ from tests.support.safety_cases import (
 
 SHARED = ROOT.parent / "shared" / "SAFETY.md"
 SECTIONS = {name[0] for name in CATALOGUE} - {"n"}
+CODE = re.compile(r"\bSAFETY\b|\b[A-Z][0-9]{1,3}[a-z]?\b")
+OF_THE_FIELD = frozenset({"C0", "C1"})  # sets of control characters in ISO 6429
 
 
-@cache
 def cases_in(*tops: str) -> list[Function]:
     return [function for module in modules(*tops) for function in module.functions if function.name.startswith("test_")]
 
@@ -119,3 +124,25 @@ def test_what_the_box_has_to_hold_is_tried_on_every_tier(case):
 
 def test_what_is_tried_on_every_tier_is_on_the_list():
     assert set(BLOCKING) >= EVERY_TIER
+
+
+def remarks(module: Module) -> Iterator[str]:
+    """The comments and docstrings of a module."""
+    for token in tokenize.generate_tokens(io.StringIO(module.path.read_text(encoding="utf-8")).readline):
+        if token.type == tokenize.COMMENT:
+            yield re.sub(r"noqa: [A-Z0-9, ]+", "", token.string)
+    for node in module.nodes:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+
+
+def test_a_code_in_a_comment_is_defined_in_the_docs():
+    defined = set(CODE.findall("\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))))
+    cited = {
+        f"{module.path.relative_to(ROOT).as_posix()}: {code}"
+        for module in program()
+        for remark in remarks(module)
+        for code in CODE.findall(remark)
+        if code not in defined | OF_THE_FIELD
+    }
+    assert cited == set(), "say the reason at the place, or define the code in docs/"

@@ -49,7 +49,7 @@ SAME = {
     "Python Software Foundation License": "PSF-2.0",
 }
 # What their metadata do not say stands in the licence files that they bring.
-READ = {"agent-client-protocol": "Apache-2.0", "rich-click": "MIT"}
+READ = {"agent-client-protocol": "Apache-2.0"}
 # The driver of PostgreSQL: replaced at will, asked for by the extra `team` alone.
 OPTIONAL = {"psycopg": "LGPL-3.0-only", "psycopg-binary": "LGPL-3.0-only", "psycopg-pool": "LGPL-3.0-only"}
 # Needed although no import statement names it: a program that is run, a library that is imported by a name in a table.
@@ -60,11 +60,8 @@ NAMED_ELSEWHERE = {
     "pypdf": ("core/attachments/pdf_reader.py", '"pypdf"'),
     "selectolax": ("core/web/page_reader.py", '"selectolax.lexbor"'),
     "markdownify": ("core/web/page_reader.py", '"markdownify"'),
-    "textual-serve": ("core/transports/http/web_routes.py", '"textual_serve"'),
     "websockets": ("core/transports/http/server.py", '"websockets-sansio"'),
 }
-# The project was given these to build on; what does not use them yet is still to come.
-GIVEN = {"gitpython"}
 
 
 def entries(lock: str) -> dict[str, tuple[str, str, list[str]]]:
@@ -210,7 +207,7 @@ def imported_by_the_program() -> set[str]:
 def test_n19_every_dependency_is_used_by_the_program():
     for path, word in NAMED_ELSEWHERE.values():
         assert word in (ROOT / path).read_text(encoding="utf-8")
-    assert declared() - imported_by_the_program() - NAMED_ELSEWHERE.keys() <= GIVEN
+    assert declared() - imported_by_the_program() - NAMED_ELSEWHERE.keys() == set()
 
 
 def test_n19_the_build_backend_is_locked_too():

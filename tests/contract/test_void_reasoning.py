@@ -81,8 +81,8 @@ async def test_a_compaction_makes_reasoning_void_and_says_so(project, monkeypatc
     assert_only_appended(server)
     assert opaque(server) >= 2
     if wire != "chat":
-        assert "is not sent any more" in notices(seen)
-        assert "read anew" in notices(seen)
+        assert "is no longer sent" in notices(seen)
+        assert "sent uncached" in notices(seen)
 
 
 @on_every_wire
@@ -98,7 +98,7 @@ async def test_another_models_reasoning_stays_out_and_comes_back_with_its_model(
         await run_turn(engine, session, "And you?")
         assert opaque(server) == sent + 1
     assert_none_refused(server)
-    assert "is not sent any more: another model thought it" in notices(seen)
+    assert "is no longer sent: it came from another model" in notices(seen)
     assert wires.grown(server.answered[-1]).startswith(wires.grown(server.answered[2]))
 
 

@@ -61,6 +61,7 @@ WRITERS: dict[str, str] = {
     "core.background.session_archive": STATE,
     "core.filesystem.file_attributes": "project: attributes and access list of an accepted file; the cache",
     "core.git.tree_entries": SCRATCH,
+    "core.git.tree_writer": "objects in the directory that its caller made, below the temporary one",
     "core.cli.print_mode.shown_arguments": "the arguments in the memory of this process",
     "core.filesystem.private_directories": STATE,
     "core.background.sqlite_store": STATE,

@@ -82,7 +82,7 @@ PLANS_REFUSED = [
     ("one of two beyond the end", ABC, plan((1, 1, "x"), (9, 9, "x"))),
     ("no JSON", ABC, "1-2: x"),
     ("no list", ABC, "3"),
-    ("no number", ABC, '[{"start_line": "one", "end_line": 1, "replacement": "x"}]'),
+    ("not a number", ABC, '[{"start_line": "one", "end_line": 1, "replacement": "x"}]'),
     ("half a line", ABC, '[{"start_line": 1.5, "end_line": 2, "replacement": "x"}]'),
     ("true", ABC, '[{"start_line": true, "end_line": 2, "replacement": "x"}]'),
     ("no text", ABC, '[{"start_line": 1, "end_line": 1}]'),
@@ -371,7 +371,7 @@ DRAFTS_REFUSED = [
     ("inverted", ABC, '<file_edit path="file.txt" start=3 end=2>\nx\n</file_edit>'),
     ("beyond the end", ABC, '<file_edit path="file.txt" start=2 end=9>\nx\n</file_edit>'),
     ("begins at zero", ABC, '<file_edit path="file.txt" start=0 end=1>\nx\n</file_edit>'),
-    ("no number", ABC, '<file_edit path="file.txt" start=one end=2>\nx\n</file_edit>'),
+    ("not a number", ABC, '<file_edit path="file.txt" start=one end=2>\nx\n</file_edit>'),
 ]
 
 

@@ -119,7 +119,7 @@ PATCHES = [
 ]
 PATCHES_REFUSED = [
     ("no patch", ABC, "b becomes B"),
-    ("context that is not there", ABC, "*** Begin Patch\n*** Update File: file.txt\n@@\n-x\n+y\n*** End Patch"),
+    ("context that does not exist", ABC, "*** Begin Patch\n*** Update File: file.txt\n@@\n-x\n+y\n*** End Patch"),
     ("two places", "a\nb\na\n", "*** Begin Patch\n*** Update File: file.txt\n@@\n-a\n+x\n*** End Patch"),
     (
         "another file",

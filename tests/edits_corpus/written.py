@@ -140,10 +140,10 @@ TOLERANCE = [
 ]
 REFUSED = [
     ("no block", ABC, "b becomes B"),
-    ("text that is not there", ABC, dashed(("d\n", "D\n"))),
+    ("text that does not exist", ABC, dashed(("d\n", "D\n"))),
     ("text that is there twice", "a\nb\na\n", dashed(("a\n", "A\n"))),
     ("a body that two functions have", TWINS, dashed(("    y = x\n    return y\n", "    return x\n"))),
-    ("one of two blocks is not there", ABC, dashed(("a\n", "A\n"), ("d\n", "D\n"))),
+    ("one of two blocks does not exist", ABC, dashed(("a\n", "A\n"), ("d\n", "D\n"))),
     ("two blocks for one place", ABC, dashed(("b\n", "B\n"), ("b\n", "X\n"))),
     ("a twin that is unique after another block", "a\nb\na\n", dashed(("a\nb\n", "c\nb\n"), ("a\n", "A\n"))),
     ("six dashes", ABC, "------ SEARCH\nb\n=======\nB\n+++++++ REPLACE\n"),
@@ -246,7 +246,7 @@ PARSED = [
         [["foo.txt", "a\n", "b\n"]],
     ),
     ("no name", dashed(("a\n", "b\n")), [[None, "a\n", "b\n"]]),
-    ("a sentence is no name", "Now change this line:\n" + dashed(("a\n", "b\n")), [[None, "a\n", "b\n"]]),
+    ("a sentence is not a valid name", "Now change this line:\n" + dashed(("a\n", "b\n")), [[None, "a\n", "b\n"]]),
     (
         "two files",
         "a.py\n" + angled(("a\n", "b\n")) + "\nb.py\n" + angled(("c\n", "")),

@@ -115,7 +115,7 @@ class Driver:
         return reply
 
     def _no_fault(self, message: str) -> None:
-        if message.startswith("internal fault"):
+        if message.startswith("internal error"):
             raise Broken(message)
 
     async def do(self, command: cmd.AnyCommand, may: Allowance | None = None) -> cmd.Reply:

@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from core.transports.http.app import ALL_HANDLERS, build_document
+from core.transports.http.app import ALL_ROUTES, build_document
 from core.user_dirs import get_state_dir
 from tests.support.http_server import CHAT, SESSIONS, TOKENS, Served, prompt, serving
 from tests.support.story import access, project_at
@@ -82,7 +82,7 @@ class Generator:
 async def send_random(served: Served, client: httpx2.AsyncClient, count: int, seed: int) -> dict[int, int]:
     """Send so many requests; return how many had each status. Raises AssertionError for a fault of ours."""
     draw = random.Random(seed)
-    document = build_document(ALL_HANDLERS)
+    document = build_document(ALL_ROUTES)
     generator = Generator(document, draw)
     operations = [(path, method, spec) for path, known in document["paths"].items() for method, spec in known.items()]
     opened = (await client.post(SESSIONS, json={})).json()["session"]

@@ -29,13 +29,20 @@ def project(tmp_path: Path) -> Path:
     return root
 
 
-@pytest.fixture
-def postgres() -> Iterator[Server]:
+@pytest.fixture(scope="module")
+def database_server() -> Iterator[Server]:
     programs = find_programs()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed here (apt install postgresql)")
     with postgres_server(programs) as server:
         yield server
+
+
+@pytest.fixture
+def postgres(database_server: Server) -> Server:
+    """A server with a database of this test alone."""
+    database_server.create_database()
+    return database_server
 
 
 @pytest.fixture

@@ -129,7 +129,7 @@ async def test_each_hunk_is_asked_about_and_one_without_an_answer_waits(script, 
         text = (project / "long.txt").read_text()
         assert text.startswith("FIRST\n")
         assert text.endswith("last\n")
-        assert "Waits for your review: long.txt" in agent.editor.text()
+        assert "Pending review: long.txt" in agent.editor.text()
         agent.editor.choose = lambda call, options: "accept"
         assert await agent.prompt("/review") == "end_turn"
         assert (project / "long.txt").read_text().endswith("LAST\n")
@@ -170,13 +170,13 @@ async def test_an_approval_carries_all_of_the_call_and_nobody_is_no_refusal_of_t
         [asked] = agent.editor.asked
         assert (asked.title, asked.kind, asked.raw_input) == ("echo ran", "execute", {"command": "echo ran"})
         assert "$ echo ran" in asked.content[0].content.text
-        assert "Nobody answered in the editor: that is no refusal" in told_of(agent.editor)
-        assert "The user refused" not in told_of(agent.editor)
+        assert "Nobody answered in the editor: that is not a refusal" in told_of(agent.editor)
+        assert "The user always denies" not in told_of(agent.editor)
     async with editor_of(script) as agent:
         await agent.open(project)
         agent.editor.choose = lambda call, options: "reject_once"
         assert await agent.prompt("run") == "end_turn"
-        assert "The user refused" in told_of(agent.editor)
+        assert "The user always denies" in told_of(agent.editor)
 
 
 def configured(tmp_path: Path) -> None:

@@ -75,7 +75,7 @@ async def test_what_an_editor_holds_is_shown_and_decided_on_by_other_programs(sc
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
         assert (await call(project, "review", "--reject", "new.txt"))[0] == 0
         assert await agent.prompt("/review") == "end_turn"  # the editor goes on, and knows of it
-        assert "Nothing waits for a review." in agent.editor.text()
+        assert "Nothing pending review." in agent.editor.text()
 
 
 async def ask_without_an_answer(agent: Opened, project: Path, prompt: str) -> asyncio.Event:
@@ -108,7 +108,7 @@ async def test_an_accept_that_comes_too_late_is_refused_with_the_reason(script, 
         released.set()
         await agent.editor.wait_for(lambda: agent.editor.text().count("your answer came late.") == 2)
         assert "a.txt: your answer came late. It has changed since it was shown" in agent.editor.text()
-        assert "new.txt: your answer came late. It does not wait any more" in agent.editor.text()
+        assert "new.txt: your answer came late. No longer pending" in agent.editor.text()
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
         assert not (project / "new.txt").exists()
 
@@ -118,7 +118,7 @@ async def test_leave_that_comes_too_late_lets_nothing_run_and_is_told(script, pr
         released = await ask_without_an_answer(agent, project, "run it")
         released.set()
         await agent.editor.wait_for(lambda: "came too late" in agent.editor.text())
-        assert "nobody waits for it any more, and nothing was done by it." in agent.editor.text()
+        assert "it had no effect." in agent.editor.text()
 
 
 async def test_accept_and_reject_are_offered_and_answer(script, project):
@@ -128,7 +128,7 @@ async def test_accept_and_reject_are_offered_and_answer(script, project):
         offered = agent.editor.of("available_commands_update")[-1].available_commands
         assert {"review", "accept", "reject"} <= {command.name for command in offered}
         await agent.prompt("/accept")
-        assert agent.editor.text().endswith("Nothing waits for a review.")
+        assert agent.editor.text().endswith("Nothing pending review.")
         await agent.prompt("edit it")
         assert await agent.prompt("/accept nothing.txt") == "end_turn"
         assert "nothing is pending for nothing.txt" in agent.editor.text()

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.cli.attach import choose_running, list_running, parse
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
@@ -168,7 +168,7 @@ async def test_a_screen_that_is_killed_takes_the_engine_along_but_for_what_anoth
 import asyncio, sys
 sys.path.insert(0, {str(PROGRAM[1].rpartition("/")[0])!r})
 from pathlib import Path
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.transports.stdio_client import connect
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments, parse
+from core.arguments import PrintArguments
+from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine, EngineOptions
 from core.engine.shared.models import ModelAccess
@@ -145,7 +146,7 @@ async def test_bytes_of_a_client_go_the_same_way_and_need_not_stand_in_the_text(
             cmd.TurnSubmit(session=desk.session, text="x", attachments=("[image 9: 1×1 png 1 B]",))
         ) == cmd.Reject(
             code="attachment_unknown",
-            message="nothing is attached as [image 9: 1×1 png 1 B].",
+            message="there is no attachment [image 9: 1×1 png 1 B].",
             hint="Attach it first.",
         )
 
@@ -194,7 +195,7 @@ async def test_bytes_that_are_gone_are_told_of_and_the_session_goes_on(project):
         assert isinstance(seen[-1], ev.TurnFinished)
         assert seen[-1].reason == "done"
         assert desk.sent() == []
-        assert "its bytes are gone" in desk.words()
+        assert "its content is missing" in desk.words()
         assert [notice for notice in desk.notices() if "can't be sent" in notice]
 
 
@@ -225,7 +226,7 @@ async def test_after_a_switch_to_a_model_without_pictures_words_stand_for_them(p
         await desk.turn("What was it?")
         assert desk.sent() == []
         assert "[image shot.png, 640×480 png" in desk.words()
-        assert "this model takes no pictures]" in desk.words()
+        assert "this model accepts no pictures]" in desk.words()
         assert [notice for notice in desk.notices() if f"{BLIND} is sent a line" in notice]
         await desk.turn("And again?")
         assert len([notice for notice in desk.notices() if f"{BLIND} is sent" in notice]) == 1
@@ -255,7 +256,7 @@ async def test_a_pdf_without_text_is_refused_where_pdfs_are_not_taken(project):
         await desk.attach(data=pdf(""), name="scan.pdf")
         reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text=desk.labels[0]))
         assert isinstance(reply, cmd.Reject)
-        assert "takes no PDFs, and there is no text in this one" in reply.message
+        assert "takes no PDFs, and this one has no text" in reply.message
 
 
 async def test_a_mentioned_picture_is_attached_and_a_damaged_one_is_told_of(project):
@@ -296,7 +297,7 @@ async def test_read_file_tells_a_model_without_pictures_what_there_is(project):
         await desk.turn("Look")
         assert desk.sent() == []
         assert "640×480 png" in desk.words()
-        assert "this model takes no pictures" in desk.words()
+        assert "this model accepts no pictures" in desk.words()
 
 
 async def test_in_the_tags_dialect_a_result_keeps_its_picture(project):
@@ -371,7 +372,7 @@ async def test_what_can_not_be_attached_is_refused_with_a_reason(project, tmp_pa
             ({"path": "missing.png"}, "does not exist"),
             ({"path": "/dev/zero"}, "not a regular file"),
             ({"data": PNG[:100]}, "damaged"),
-            ({}, "name a file or give its bytes"),
+            ({}, "give either a file or its bytes"),
         ):
             reply = await desk.attach(**fields)
             assert isinstance(reply, cmd.Reject), fields

@@ -79,7 +79,7 @@ async def keep_session(store: object, path: str) -> BackgroundAgent:
 async def test_n36_a_file_of_a_pulled_session_is_written_below_it_or_not_at_all(tmp_path, project, postgres, path):
     async with opened(open_store(postgres.url)) as store:
         agent = await keep_session(store, path)
-        with pytest.raises(StateError, match="is no path of a session's file"):
+        with pytest.raises(StateError, match="is not a path of a session file"):
             await pull_agent(store, agent, project)
         await delete_agent(store, agent)
     written = [file.name for file in tmp_path.rglob("*") if file.is_file() and file.read_bytes() == b"planted"]

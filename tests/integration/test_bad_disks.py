@@ -16,7 +16,7 @@ from tests.support.story import project_at
 EDIT = Call(name="search_replace", arguments={"file_path": "a.txt", "old_string": "two", "new_string": "TWO"})
 PROPOSING = (Step(calls=[EDIT]), "I changed it.")
 BEFORE, AFTER = "one\ntwo\nthree\n", "one\nTWO\nthree\n"
-WAITING = "1 file waits for your review: agent-tui -c\n  a.txt (+1 -1)\n"
+WAITING = "1 file pending review: agent-tui -c\n  a.txt (+1 -1)\n"
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def test_p7_a_project_that_can_not_be_written_keeps_the_edit_for_later(pro
     finally:
         project.chmod(0o755)
     assert ended.code == ExitCode.REFUSED
-    assert "a.txt can't be written: Permission denied. Nothing was changed. Mend that, then accept again." in ended.err
+    assert "a.txt can't be written: Permission denied. Nothing was changed. Fix that, then accept again." in ended.err
     assert ended.err.endswith(WAITING)
     assert (project / "a.txt").read_text() == BEFORE
     ended, _ = await ask(project, "Done.", arguments=("-c", "--accept", "all"))
@@ -50,7 +50,7 @@ async def test_a_state_directory_that_can_not_be_written_is_explained(project, t
     assert (listed.code, listed.err) == (ExitCode.DONE, "")
     checked = await run(project, "doctor", env=environment(None, **env), before=without_powers)
     assert checked.code == ExitCode.FAILED
-    assert "Set AGENT_TUI_STATE_DIR to one that can" in checked.out
+    assert "Set AGENT_TUI_STATE_DIR to one that is" in checked.out
 
 
 async def test_a_state_directory_that_can_not_be_read_is_no_empty_list(project, tmp_path):
@@ -107,7 +107,7 @@ async def test_d4_a_full_disk_ends_the_turn_and_the_session_goes_on_when_there_i
     ended, _ = await ask(project, *PROPOSING, before=no_room, env={"PYTHONDONTWRITEBYTECODE": "1"})
     assert ended.code == ExitCode.FAILED
     assert "the session log can't be written: File too large." in ended.err
-    assert "Make room on the disk" in ended.err
+    assert "Free some space on the disk" in ended.err
     assert (project / "a.txt").read_text() == BEFORE
     ended, requests = await ask(project, *PROPOSING, arguments=("-c", "--accept", "all"))
     assert (ended.code, (project / "a.txt").read_text()) == (ExitCode.DONE, AFTER)

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 EDIT = Call(name="search_replace", arguments={"file_path": "a.txt", "old_string": "two", "new_string": "TWO"})
 PROPOSING = (Step(calls=[EDIT]), "I changed it.")
 BEFORE, AFTER = "one\ntwo\nthree\n", "one\nTWO\nthree\n"
-WAITING = "1 file waits for your review: agent-tui -c\n  a.txt (+1 -1)\n"
+WAITING = "1 file pending review: agent-tui -c\n  a.txt (+1 -1)\n"
 AT_ONCE = {"Retry-After": "0"}
 both_dialects = pytest.mark.parametrize("dialect", ["openai", "anthropic"])
 
@@ -53,7 +53,7 @@ async def test_an_unknown_model_is_answered_with_those_there_are(project, dialec
     ended, requests = await ask(project, missing, dialect=dialect, model="tiny-3")
     assert (ended.code, ended.out, len(requests)) == (ExitCode.FAILED, "", 1)
     assert "has no model 'tiny-3'" in ended.err
-    assert "It has: tiny-2, tiny-1. Choose one with /model." in ended.err
+    assert "Available: tiny-2, tiny-1. Choose one with /model." in ended.err
     assert len(ended.err.splitlines()) == 1
 
 
@@ -68,7 +68,7 @@ async def test_an_unknown_provider_is_answered_with_a_guess(project):
 async def test_k2_a_wrong_key_says_where_it_is_from_and_never_shows_it(project, dialect):
     ended, _ = await ask(project, Step(status=401, error="invalid key", echo_key=True), dialect=dialect)
     assert (ended.code, ended.out) == (ExitCode.FAILED, "")
-    assert f"The key is from environment variable {dialect.upper()}_API_KEY; correct it there." in ended.err
+    assert f"The key comes from environment variable {dialect.upper()}_API_KEY; fix it there." in ended.err
 
 
 async def test_without_any_model_the_first_steps_are_told(project):
@@ -88,7 +88,7 @@ async def test_nothing_listening_is_given_up_after_few_tries_and_visibly(project
     assert "nothing answers there (Connection refused). Attempt 2 in " in first
     assert len(tries) <= 3
     assert all(re.fullmatch(r"  Attempt \d in \d\.\d s\.", line) for line in tries)
-    assert last.endswith("Check that the server runs, the network and the base URL.")
+    assert last.endswith("Check that the server is running, the network and the base URL.")
 
 
 async def test_a_rate_limit_is_waited_for_and_shown(project):
@@ -102,7 +102,7 @@ async def test_a_rate_limit_is_waited_for_and_shown(project):
 async def test_a_rate_limit_of_an_hour_is_told_instead(project):
     ended, requests = await ask(project, Step(status=429, error="slow", headers={"Retry-After": "3600"}))
     assert (ended.code, len(requests)) == (ExitCode.FAILED, 1)
-    assert "It asks to be left alone for 60 minutes." in ended.err
+    assert "It asks for a pause of 60 minutes." in ended.err
 
 
 @both_dialects
@@ -114,7 +114,7 @@ async def test_v2_an_answer_that_was_cut_is_asked_for_again_and_printed_once(pro
     assert "The connection to" in ended.err
     assert requests[0].json["messages"] == requests[1].json["messages"]
     assert (project / "a.txt").read_text() == BEFORE
-    assert "waits for your review" not in ended.err
+    assert "pending review" not in ended.err
 
 
 # the model
@@ -125,7 +125,7 @@ async def test_malformed_arguments_are_told_to_the_model_with_what_is_wanted(pro
     broken = Step(calls=[Call(name="search_replace", arguments='{"file_path": "a.txt", "old')])
     ended, requests = await ask(project, broken, *PROPOSING, dialect=dialect)
     assert (ended.code, ended.out) == (ExitCode.DONE, "I changed it.\n")
-    assert "no valid JSON" in requests[1].raw.decode()
+    assert "not valid JSON" in requests[1].raw.decode()
     assert "Required: file_path, old_string, new_string" in requests[1].raw.decode()
     assert ended.err.endswith(WAITING)
 

@@ -187,7 +187,7 @@ async def test_hunks_that_clash_wait_as_competing_versions(project):
         one, _, three = await compare(engine, session)
         take = cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=one.id), cmd.CandidatePick(id=three.id)))
         seen = await follow(engine, take, lambda event: isinstance(event, ev.Notice) and "clashes" in event.message)
-        assert "3 · three: it clashes with what is pending in calc.py." in seen[-1].message  # type: ignore[union-attr]
+        assert ("3 · three: it conflicts with pending changes in calc.py.") in seen[-1].message  # type: ignore[union-attr]
         [version] = engine.state(session).changes["calc.py"].competing_versions
         assert version.by == three.id
 
@@ -247,7 +247,7 @@ async def test_who_is_stopped_ends_at_once_and_who_waits_for_the_others_says_so_
         def go_on(event: ev.AnyEvent) -> None:
             if isinstance(event, ev.SubagentStarted):
                 names.append(event.id)
-            waits = ev.SubagentAction(text="waits for the others", status="running")
+            waits = ev.SubagentAction(text="waiting for the others", status="running")
             if isinstance(event, ev.SubagentProgressed) and waits in event.acts and not stopping:
                 stopping.append(asyncio.ensure_future(engine.submit(cmd.TurnInterrupt(session=names[1]))))
             if isinstance(event, ev.SubagentFinished):

@@ -135,8 +135,8 @@ async def test_the_answer_without_a_screen_lists_the_candidates_and_one_is_taken
     assert {candidate["check"]["command"] for candidate in tried} == {TEST}
     assert tried[1]["text"] == "In euros."
     assert response["metadata"]["pendingChanges"] == [], "nothing is taken by itself"
-    assert (unknown.code, "There are: 1, 2, 3." in unknown.err) == (1, True), unknown.err
+    assert (unknown.code, "Available: 1, 2, 3." in unknown.err) == (1, True), unknown.err
     assert (taken.code, taken.err.splitlines()) == (0, [f"taken     {PLACE}", f"passed    {TEST}"])
-    assert (again.code, "There are: 1, 2." in again.err) == (1, True), again.err
+    assert (again.code, "Available: 1, 2." in again.err) == (1, True), again.err
     assert f"+{MOMENT}" in review.out
     assert MOMENT not in (project / PLACE).read_text()

@@ -133,13 +133,13 @@ async def test_without_a_screen_nobody_types_and_no_model_is_called(project):
     configured('[commands]\npolicy = "human"\n')
     ended, requests = await ask(project, "Hello.")
     assert (ended.code, ended.out, requests) == (ExitCode.FAILED, "", [])
-    assert "you type the commands here (policy `human`)" in ended.err
+    assert "you run the commands here (policy `human`)," in ended.err
 
 
 async def test_a_limit_of_cost_without_a_price_ends_after_one_step_and_says_what_to_configure(project):
     ended, requests = await ask(project, LOOK, LOOK, "Done.", arguments=("--max-cost", "0.5"))
     assert (ended.code, len(requests)) == (ExitCode.LIMIT, 1)
-    assert 'Say its price, in US dollars for a million tokens: [models."openai/tiny-1"] price =' in ended.err
+    assert 'Set its price in US dollars per million tokens: [models."openai/tiny-1"] price =' in ended.err
 
 
 async def test_a_configured_price_is_what_a_limit_of_cost_counts(project):

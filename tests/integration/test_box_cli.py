@@ -50,7 +50,7 @@ def test_output_and_exit_status_are_the_commands_and_the_effects_are_listed_and_
     assert rows[0][1].startswith("T")
     assert set(rows[1:]) == {("edited", "a.txt"), ("created", "new"), ("deleted", ".gitignore")}
     assert tree(project) == before
-    assert "nothing waits" in program("review", ".", cwd=project).stdout
+    assert "nothing pending" in program("review", ".", cwd=project).stdout
 
 
 def test_a_kept_stack_is_seen_by_the_next_command_and_by_the_review(project):
@@ -137,7 +137,7 @@ def test_verdicts_from_the_command_line_write_and_drop(project):
     accepted = program("review", ".", "--accept", "all", "node_modules", cwd=project)
     assert accepted.returncode == 0, accepted.stderr
     assert tree(project) == {"a.txt": b"one\nTWO\nthree\n", ".gitignore": b"node_modules/\n", "node_modules/i": b"1\n"}
-    assert "nothing waits" in program("review", ".", cwd=project).stdout
+    assert "nothing pending" in program("review", ".", cwd=project).stdout
 
 
 def test_what_is_protected_is_only_accepted_by_its_name(project):
@@ -147,7 +147,7 @@ def test_what_is_protected_is_only_accepted_by_its_name(project):
     (line,) = [
         row for row in left.stderr.splitlines() if row.startswith("left      .vscode/settings.json (protected: ")
     ]
-    assert line.endswith("it is accepted by its name only)")
+    assert line.endswith("it is accepted only by name)")
     assert not (project / ".vscode").exists()
     result = program("review", ".", "--accept", ".vscode/settings.json", cwd=project)
     assert (result.returncode, result.stderr) == (0, "accepted  .vscode/settings.json\n")
@@ -158,9 +158,9 @@ def test_plan_mode_keeps_nothing_even_when_it_is_told_to(project):
     before = tree(project)
     ended = program("box", "run", "--mode", "plan", "--keep", ".", "touch x; ls", cwd=project)
     assert "x" in ended.stdout
-    assert ("discarded", "all that it changed") in lines(ended.stderr)
+    assert ("discarded", "all its changes") in lines(ended.stderr)
     assert tree(project) == before
-    assert "nothing waits" in program("review", ".", cwd=project).stdout
+    assert "nothing pending" in program("review", ".", cwd=project).stdout
 
 
 def test_time_that_is_over_and_a_box_that_is_not_there_have_codes_of_their_own(project):
@@ -223,7 +223,7 @@ def test_a_tier_that_is_not_here_is_not_replaced_and_says_why(project):
         pytest.skip("this machine offers every tier")
     ended = program("box", "run", "--tier", missing[0], ".", "touch made", cwd=project)
     assert (ended.returncode, ended.stdout) == (125, "")
-    assert ended.stderr.startswith(f"agent-tui: not run: no box here: {missing[0]}: ")
+    assert ended.stderr.startswith(f"agent-tui: not run: no sandbox here: {missing[0]}: ")
     assert not (project / "made").exists()
 
 
@@ -351,5 +351,5 @@ def test_p19_below_the_top_of_a_repository_git_works_and_secrets_above_are_kept(
     assert "one\ntwo\nthree\n" in ended.stdout
     effects = dict(lines(ended.stderr))
     assert effects["created"] == "new"
-    assert "lies outside of the workspace" in ended.stderr
+    assert "is outside the workspace" in ended.stderr
     assert tree(project) == before

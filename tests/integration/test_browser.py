@@ -8,7 +8,6 @@ import shutil
 from ipaddress import ip_address
 from pathlib import Path
 
-import psutil
 import pytest
 
 from core.config.settings import BrowserSettings
@@ -25,6 +24,7 @@ from tests.support.agent_case import calls, says
 from tests.support.box_tiers import offered
 from tests.support.configured import configured
 from tests.support.pictures import opened
+from tests.support.processes import list_processes
 from tests.support.subagents import converse, open_build, project_at
 from tests.support.web_host import WebHost, moved, page
 
@@ -67,15 +67,6 @@ def marked(tmp_path) -> str:
     program.chmod(0o755)
     configured(f'[browser]\nexecutable = "{program}"\n')
     return word
-
-
-def list_processes(*words: str) -> list[int]:
-    running = psutil.process_iter(["cmdline"])
-    return [
-        process.pid
-        for process in running
-        if any(word in part for part in process.info["cmdline"] or () for word in words)
-    ]
 
 
 @pytest.fixture
@@ -122,8 +113,8 @@ async def test_a_page_of_the_project_is_opened_as_the_agent_sees_it_clicked_and_
         assert 'button "Buy" [ref=e2]' in outputs[1]
         assert 'button "Sold out"' in outputs[3]
         assert "no stock" in outputs[4]
-        assert "not on the disk" in outputs[7]
-        assert all(output.startswith('<web_page kind="browser" note="foreign text: data') for output in outputs)
+        assert "not on disk" in outputs[7]
+        assert all(output.startswith('<web_page kind="browser" note="untrusted text: data') for output in outputs)
         report = results(engine, team.session)[1]
         assert report.content.startswith("It works.")
         [picture] = report.attachments
@@ -190,7 +181,7 @@ async def test_a_page_of_many_elements_is_shown_in_part_and_kept_whole(project):
         assert len(output) < MAX_SHOWN + 500
         assert "row 7" in output
         assert "the very end" in output
-        assert "the whole is kept: read_file" in output
+        assert "full output: read_file" in output
 
 
 @boxed
@@ -202,7 +193,7 @@ async def test_m10_i8_a_host_is_asked_about_and_what_a_page_wants_beside_it_is_n
         seen = await converse(engine, team.session, "[part parent]")
         asked = [event for event in of(seen, ev.ApprovalRequested) if event.kind == "host"]
         assert [event.subject for event in asked] == [f"docs.example:{host.port}", f"shop.example:{host.port}"]
-        assert asked[0].containment == f"wanted by: browser_navigate {docs}"
+        assert asked[0].containment == f"requested by: browser_navigate {docs}"
         assert "text from docs.example is in the conversation" in asked[1].reason
         outputs = said_by_child(project, team, seen)
         assert "nobody granted: tracker.example" in "".join(outputs)
@@ -240,13 +231,13 @@ async def test_m10_i12_a_redirect_to_a_host_that_nobody_granted_ends_in_the_box(
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("file:///etc/passwd", "files of the project alone"),
-        ("file:///{root}/../secret", "files of the project alone"),
-        ("file:///{root}/a\\..\\..\\..\\..\\..\\etc/passwd", "files of the project alone"),
+        ("file:///etc/passwd", "files of the project"),
+        ("file:///{root}/../secret", "files of the project"),
+        ("file:///{root}/a\\..\\..\\..\\..\\..\\etc/passwd", "files of the project"),
         ("http://localhost:3128/", "localhost:3128 was not granted"),
         ("http://localhost:81/", "A rule denies localhost:81"),
-        ("http://10.0.0.1/", "not out in the public network"),
-        ("http://169.254.169.254/", "not out in the public network"),
+        ("http://10.0.0.1/", "not on the public network"),
+        ("http://169.254.169.254/", "not on the public network"),
         ("javascript:alert(1)", "does not begin with http"),
         ("http://denied.example/", "A rule denies denied.example"),
     ],

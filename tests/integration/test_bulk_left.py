@@ -55,7 +55,7 @@ async def test_n16d_a_commit_or_a_huge_file_is_listed_and_leaves_exit_code_4(pro
     listing = await said(project, "review")
     assert root in listing.out
     assert await counted(project) == "1"
-    assert "nothing waits" not in listing.out
+    assert "nothing pending" not in listing.out
     everything = await said(project, "review", "--accept", "all")
     assert everything.code == ExitCode.REFUSED
     assert f"left      {root}" in everything.err
@@ -76,7 +76,7 @@ async def test_n16a_ignored_files_wait_for_nobody_and_are_kept_in_one_line(proje
     assert not (project / "__pycache__").exists()
     assert await counted(project) == "0"
     listing = await said(project, "review")
-    assert listing.out.splitlines()[0] == "# nothing waits for a review."
+    assert listing.out.splitlines()[0] == "# nothing pending review."
     assert "**/__pycache__ (1 files" in listing.out
     everything = await said(project, "review", "--accept", "all")
     assert everything.code == ExitCode.DONE
@@ -89,8 +89,8 @@ async def test_n16a_ignored_files_wait_for_nobody_and_are_kept_in_one_line(proje
     ("command", "listed", "told"),
     [
         ("mkdir -p __pycache__ .pytest_cache; echo x > __pycache__/m.pyc; echo x > .pytest_cache/v", 0, []),
-        ("mkdir -p out/__pycache__; echo x > out/a", 1, ["Beside the project: 1 file that git ignores."]),
-        ("echo KEY=1 > local.env", 1, ["Beside the project: 1 file that git ignores."]),
+        ("mkdir -p out/__pycache__; echo x > out/a", 1, ["Outside the review: 1 file ignored by git."]),
+        ("echo KEY=1 > local.env", 1, ["Outside the review: 1 file ignored by git."]),
     ],
 )
 async def test_caches_that_a_command_left_are_not_told_of_and_what_git_ignores_besides_is(

@@ -63,7 +63,7 @@ def test_the_patch_of_what_is_pending_is_applied_elsewhere_to_the_byte(project, 
 
 def test_what_was_accepted_is_shown_committed_and_then_nothing_is_left(project):
     propose(project)
-    assert call(project, "commit").stderr.startswith(b"agent-tui: nothing that was accepted waits for a commit.")
+    assert call(project, "commit").stderr.startswith(b"agent-tui: nothing that was accepted is waiting for a commit.")
     call(project, "review", "--accept", "a.txt")
     result = call(project, "commit", "--dry-run")
     assert result.stdout == b"on main\n\n    Renew the lines\n\n  edit    a.txt  +2 -2\n"
@@ -146,7 +146,7 @@ def test_what_a_formatter_makes_of_a_commit_waits_for_the_review_wherever_it_run
     call(project, "review", "--accept", "a.txt")
     refused = call(project, "commit", "--hooks", place)
     assert refused.returncode == 4
-    assert "hooks changed files of the commit. What they changed waits for your review" in refused.stderr.decode()
+    assert "hooks changed files of the commit. Their changes are pending review" in refused.stderr.decode()
     assert (project / "a.txt").read_text() == edited(2, 20)
     text = call(project, "review", "--print").stdout.decode()
     assert "+line 2 NEW" in text

@@ -15,7 +15,7 @@ import pytest
 from core.errors import ProviderError
 from core.protocol.documents import Document
 from core.providers.base import TextDelta
-from core.transports.http.app import ALL_HANDLERS, format_document
+from core.transports.http.app import ALL_ROUTES, format_document
 from core.transports.http.chat.requests import ChatRequest
 from core.transports.http.chat.stream_events import format_stream_schema
 from tests.support.agent_case import DirectedModel, calls, says
@@ -73,7 +73,7 @@ def without_ids(value: Any) -> Any:
 
 def test_schemas_and_openapi_in_docs_are_those_of_the_records():
     assert (ROOT / "docs" / "stream.schema.json").read_text() == format_stream_schema()
-    assert (ROOT / "docs" / "openapi.json").read_text() == format_document(ALL_HANDLERS)
+    assert (ROOT / "docs" / "openapi.json").read_text() == format_document(ALL_ROUTES)
 
 
 def test_the_examples_of_the_specification_are_documents_and_events_of_ours():
@@ -255,7 +255,7 @@ BAD = [
     (prompt(stream="yes"), 400, "bool"),
     (prompt(conversationId="conv_nothere"), 404, "no session"),
     (prompt(conversationId="../../etc"), 400, "conversation"),
-    (prompt(context={"workspacePath": "/"}), 400, "no directory that is served"),
+    (prompt(context={"workspacePath": "/"}), 400, "not a directory of this server"),
     (prompt(context={"openFiles": ["../x"]}), 400, "openFiles"),
     (prompt(tools=["nix"]), 400, "no tool"),
     (prompt(availableTools={"nix": {}}), 400, "no tool"),

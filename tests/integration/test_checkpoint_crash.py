@@ -9,8 +9,6 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from core.engine.session.restore import NOTE_FILE
 from core.protocol import commands as cmd
 from tests.integration.test_checkpoints import (
@@ -98,7 +96,6 @@ def died(project: Path, session: str, checkpoint: str, at: int) -> bool:
     return attempt.exitcode == CRASHED
 
 
-@pytest.mark.slow
 async def test_d1_d10_killed_at_any_step_of_a_restore_the_next_start_finishes_it(tmp_path, monkeypatch):
     project = project_at(tmp_path / "project")
     (project / ".gitignore").write_text("out/\n")

@@ -127,7 +127,7 @@ async def test_d10_files_conversation_and_ignored_files_go_back_together(project
         await accept(engine, session)
         log = scan(SessionStore(project).sessions_path / session / "log.jsonl").envelopes
         message = next(envelope.event.message for envelope in reversed(log) if isinstance(envelope.event, ev.Notice))
-        assert message.startswith("1 bulk still waits: .git ")
+        assert message.startswith("1 bulk is still pending: .git ")
         for bulk in engine.state(session).review.bulks:
             verdict = cmd.BulkResolve(session=session, root=bulk.root, verdict="accept", confirmed=True)
             await submit(engine, verdict)
@@ -281,8 +281,8 @@ async def test_a_fork_is_a_session_of_its_own_and_both_go_on(project):
         assert "made" not in view(engine, other)
         assert view(engine, session) == seen
         await run_turn(engine, session, "Go on")
-        await run_turn(engine, other, "Go on there")
-        assert engine.state(other).turns[-1].prompt == "Go on there"
+        await run_turn(engine, other, "Use it there")
+        assert engine.state(other).turns[-1].prompt == "Use it there"
         assert engine.state(session).turns[-1].prompt == "Go on"
         await submit(engine, cmd.BulkResolve(session=session, root="out", verdict="accept"))
         assert (project / "out/a").read_text() == "1\n"

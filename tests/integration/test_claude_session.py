@@ -136,8 +136,8 @@ async def test_another_model_gets_what_was_said_and_the_first_gets_its_thoughts_
         assert (server.rules.refusals, server.rules.remarks) == ([], [])
     assert [thoughts(request) for request in server.answered] == [0, 1, 0, 2]
     assert notices(seen) == [
-        "The reasoning of 2 earlier answers is not sent any more: another model thought it.",
-        "The reasoning of 1 earlier answer is not sent any more: another model thought it.",
+        "The reasoning of 2 earlier answers is no longer sent: it came from another model.",
+        "The reasoning of 1 earlier answer is no longer sent: it came from another model.",
     ]
 
 
@@ -185,9 +185,8 @@ async def test_an_update_with_other_tools_is_told_of_and_costs_what_was_thought(
     assert [
         notice.message for notice in notice_events if "tools" in notice.message or "reasoning" in notice.message
     ] == [
-        "This version of the program has other tools than the one that this session began with.",
-        "The reasoning of 2 earlier answers is not sent any more: "
-        "what stood before it is not what it was when it was thought.",
+        "This version of the program has other tools than the one this session started with.",
+        "The reasoning of 2 earlier answers is no longer sent: the conversation before it has changed.",
     ]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from core.arguments import PrintArguments
 from core.cli import clean, report
-from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.clock import now_ms
 from core.crash_reports import save_crash_report

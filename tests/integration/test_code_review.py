@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from core.arguments import PrintArguments
 from core.cli import review
-from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine
 from core.protocol import commands as cmd
@@ -78,7 +78,7 @@ async def test_the_branch_is_told_with_what_is_not_committed_and_new_files(proje
     async with session_in(project, access((says("Nothing."),))) as (engine, session):
         await run_turn(engine, session, "/review")
         prompt = told(engine, session)
-        assert "topic: 1 commit since main, and what is not committed" in prompt
+        assert "topic: 1 commit since main, and uncommitted changes" in prompt
         assert "change the third" in prompt
         assert "+line 2 new" in prompt
         assert "+line 5 new" in prompt
@@ -91,7 +91,7 @@ async def test_the_branch_is_told_with_what_is_not_committed_and_new_files(proje
 @pytest.mark.parametrize(
     ("wanted", "subject", "has", "lacks"),
     [
-        ("main", "topic since main, and what is not committed", "+line 5 new", "nothing"),
+        ("main", "topic since main, and uncommitted changes", "+line 5 new", "nothing"),
         ("topic~1..topic", "topic~1..topic", "+line 2 new", "+line 5 new"),
         ("other", "other: 1 commit since main", "+line 7 new", "+line 2 new"),
         ("HEAD~1", "the commit ", "+mine", "+line 2 new"),
@@ -127,7 +127,7 @@ async def test_findings_are_placed_where_their_lines_stand_and_survive_a_restart
         code_review = engine.state(session).review.code_review
         assert [(finding.severity, finding.place, finding.end, finding.doubt) for finding in code_review.findings] == [
             ("high", "a.txt:3", 3, ""),
-            ("medium", "fresh.txt:2", 2, "other text stands at these lines"),
+            ("medium", "fresh.txt:2", 2, "these lines have other text"),
             ("low", "a.txt:6", 6, ""),
         ]
         assert code_review.findings[0].title == "The third line is wrong"
@@ -240,7 +240,7 @@ async def test_a_pull_request_of_another_repository_is_not_read_with_the_users_l
         address = "https://github.com/other/secret/pull/12"
         reply = await engine.submit(cmd.TurnSubmit(session=session, text=f"/review {address}"))
         assert reply.code == "no_pull_request"
-        assert "is no remote of this project" in reply.message
+        assert "is not a remote of this project" in reply.message
 
 
 async def test_a_pull_request_without_a_program_is_refused(project, monkeypatch):
@@ -249,7 +249,7 @@ async def test_a_pull_request_without_a_program_is_refused(project, monkeypatch)
     async with session_in(project, access(())) as (engine, session):
         reply = await engine.submit(cmd.TurnSubmit(session=session, text="/review 12"))
         assert reply.code == "no_pull_request"
-        assert "A branch needs none" in reply.hint
+        assert "A branch needs neither" in reply.hint
 
 
 def test_the_last_findings_are_printed_as_text_and_as_a_review_of_the_pull_request(project, tmp_path, capsys):
@@ -258,7 +258,7 @@ def test_the_last_findings_are_printed_as_text_and_as_a_review_of_the_pull_reque
     assert review.run(review.parse([str(project), "--findings"])) == 0
     assert capsys.readouterr().out.splitlines() == [
         "a.txt:3: high: The third line is wrong",
-        "fresh.txt:2: medium: Nobody imports this (other text stands at these lines)",
+        "fresh.txt:2: medium: Nobody imports this (these lines have other text)",
         "a.txt:6: low: The sixth line moved",
     ]
     (tmp_path / "pr.diff").write_text(git(project, "diff", "main", "topic"))
@@ -276,7 +276,7 @@ def test_the_findings_are_printed_and_in_the_json(project, capsys):
     asked = PrintArguments(directory=project, prompt="/review topic")
     assert run_print(asked, models=access((says(REVIEW),))) == 0
     err = capsys.readouterr().err
-    assert "3 findings: 1 high, 1 medium, 1 low\n  fresh.txt:2: other text stands at these lines\n" in err
+    assert "3 findings: 1 high, 1 medium, 1 low\n  fresh.txt:2: these lines have other text\n" in err
     asked = PrintArguments(directory=project, prompt="/review", output_format="json")
     assert run_print(asked, models=access((says(REVIEW),))) == 0
     findings = json.loads(capsys.readouterr().out)["metadata"]["findings"]

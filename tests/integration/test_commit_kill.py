@@ -29,7 +29,7 @@ from tests.support.story import access
 from tests.support.trust import trust
 
 HOST = Path(__file__).parents[1] / "support" / "commit_host.py"
-KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))
+KILLS = int(os.environ.get("AGENT_TUI_KILLS", "4"))
 
 
 class Place(Struct):
@@ -159,7 +159,6 @@ async def start_again(place: Place) -> list[str]:
     return messages
 
 
-@pytest.mark.slow
 async def test_n41_a_commit_killed_at_any_moment_is_before_or_after_once_the_program_starts_again(place):
     after, duration = await measure(place)
     chance, seen = random.Random(41), set[int]()

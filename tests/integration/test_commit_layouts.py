@@ -118,5 +118,5 @@ async def test_an_index_that_is_held_when_the_commit_is_made_is_told_of(project)
         assert "index.lock" in event.problem
         assert event.problem.endswith("git reset -q -- a.txt")
     (project / ".git/index.lock").unlink()
-    git(project, *event.problem.partition("up: git ")[2].split())
+    git(project, *event.problem.partition("it: git ")[2].split())
     assert git(project, "status", "--porcelain") == ""

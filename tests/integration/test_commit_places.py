@@ -180,7 +180,7 @@ async def test_what_git_stores_by_a_filter_is_left_out_with_the_reason(project):
         answer = await accept_all(engine, session)
         (left,) = answer.left_out
         assert left.path == "x.bin"
-        assert left.problem.startswith("git stores it by a filter")
+        assert left.problem.startswith("git stores it with a filter")
         assert [file.path for file in answer.groups[0].files] == ["y.txt"]
 
 

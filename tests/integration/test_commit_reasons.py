@@ -13,7 +13,7 @@ from tests.support.commits import LINES, accept_all, commit, edited, git, make_r
 from tests.support.open_session import session_in
 from tests.support.story import access
 
-SKIPPED = "git skips it: it is outside of the sparse checkout, or marked skip-worktree"
+SKIPPED = "skipped by git: it is outside the sparse checkout, or marked skip-worktree"
 CRLF = {
     "auto": ("* text=auto", ""),
     "text": ("*.txt text", ""),
@@ -89,7 +89,7 @@ async def test_a_file_of_another_repository_is_committed_there(project):
     git(project / "lib", "init", "-q")
     end, left = await commit_all(project, "lib/new.txt", "a.txt")
     assert isinstance(end, ev.CommitMade), end
-    assert left == {"lib/new.txt": "it belongs to a repository of its own, lib: commit it there"}
+    assert left == {"lib/new.txt": "it belongs to a separate repository, lib: commit it there"}
 
 
 async def test_what_a_sparse_checkout_leaves_out_is_no_new_file(project):
@@ -110,7 +110,7 @@ async def test_what_git_is_told_to_skip_is_named_so(project):
     assert left == {"a.txt": SKIPPED}
 
 
-@pytest.mark.parametrize("first", [True, False], ids=["no commit yet", "untracked"])
+@pytest.mark.parametrize("first", [True, False], ids=["committed yet", "untracked"])
 async def test_a_file_that_was_never_committed_is_named_so(project, first):
     (project / "draft.txt").write_text(LINES)
     if first:
@@ -118,7 +118,7 @@ async def test_a_file_that_was_never_committed_is_named_so(project, first):
         git(project, "rm", "-rq", "--cached", ".")
     end, left = await commit_all(project, "draft.txt", "new.txt")
     assert isinstance(end, ev.CommitMade), end
-    assert left == {"draft.txt": "you have not committed it yet, and its hunks stand on text of your own"}
+    assert left == {"draft.txt": "you have not committed it yet, and its hunks are mixed with your own text"}
     assert git(project, "show", "--name-only", "--format=").split() == ["new.txt"]
 
 
@@ -128,7 +128,7 @@ async def test_a_new_file_that_git_ignores_is_not_committed(project):
     git(project, "commit", "-qm", "ignore")
     end, left = await commit_all(project, "out/b.txt", "a.txt")
     assert isinstance(end, ev.CommitMade), end
-    assert left == {"out/b.txt": "git ignores it: git add --force takes it all the same"}
+    assert left == {"out/b.txt": "ignored by git: git add --force adds it anyway"}
 
 
 async def test_a_new_file_that_git_cannot_convert_is_named_and_the_rest_committed(project):
@@ -137,7 +137,7 @@ async def test_a_new_file_that_git_cannot_convert_is_named_and_the_rest_committe
     git(project, "commit", "-qm", "attributes")
     end, left = await commit_all(project, "b.u16", "b.u8", "a.txt")
     assert isinstance(end, ev.CommitMade), end
-    assert left == {"b.u16": "git can't convert it from NOPE-9, which .gitattributes names"}
+    assert left == {"b.u16": "git can't convert it from NOPE-9, the encoding in .gitattributes"}
     assert git(project, "show", "--name-only", "--format=").split() == ["a.txt", "b.u8"]
 
 

@@ -43,7 +43,7 @@ async def test_files_that_are_named_are_committed_alone_and_the_others_wait(proj
         left = await preview(engine, session)
         assert [file.path for file in left.groups[0].files] == ["a.txt", "subway.txt"]
         none = await engine.query(q.CommitQuery(session=session, paths=("sub",)))
-        assert none.refused == "nothing that was accepted below sub waits for a commit."
+        assert none.refused == "nothing that was accepted below sub is waiting for a commit."
 
 
 async def test_two_of_three_hunks_are_committed_and_nothing_else_changes(project):
@@ -63,7 +63,7 @@ async def test_two_of_three_hunks_are_committed_and_nothing_else_changes(project
         (event,) = await commit(engine, session, answer)
         assert isinstance(event, ev.CommitMade)
         assert (event.branch, event.subject, event.files) == ("main", "Renew the lines", ("a.txt",))
-        assert (await preview(engine, session)).refused == "nothing that was accepted waits for a commit."
+        assert (await preview(engine, session)).refused == "nothing that was accepted is waiting for a commit."
     assert (
         git(project, "log", "--format=%an <%ae> %s")
         == "Ada <ada@example.org> Renew the lines\nMe <me@example.org> first\n"
@@ -129,7 +129,7 @@ async def test_a_commit_that_the_user_made_themselves_is_not_made_again(project)
         assert (await preview(engine, session)).refused
         (failed,) = await commit(engine, session, answer)
         assert isinstance(failed, ev.CommitFailed)
-        assert failed.message == "there is a new commit since this one was planned."
+        assert failed.message == "there is a new commit since you opened this preview."
 
 
 async def test_files_are_created_removed_and_made_programs(project):

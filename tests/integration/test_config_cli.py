@@ -45,7 +45,7 @@ def test_a_setting_is_told_with_its_value_place_meaning_valid_values_and_default
     assert call(project, "explain", "limits.max_steps") == ExitCode.DONE
     output = capsys.readouterr().out
     assert output.splitlines()[0] == "limits.max_steps = 50"
-    for words in (f"{user_file}, line 2", "model calls in one turn", "a whole number", "default 100"):
+    for words in (f"{user_file}, line 2", "model calls per turn", "a whole number", "default 100"):
         assert words in " ".join(output.split())
 
 
@@ -128,7 +128,7 @@ def test_a_configuration_without_a_mistake_is_told_so(project, user_file, capsys
     user_file.write_text('model = "openai/x"\n[ui]\ntheme = "nord"\n[routes.embed]\nmodel = "local/minilm"\n')
     trust(project)
     assert call(project, "check") == ExitCode.DONE
-    assert capsys.readouterr().out == "Nothing is wrong.\n"
+    assert capsys.readouterr().out == "No problems.\n"
 
 
 def test_the_project_s_own_file_is_checked_once_it_is_trusted(project, user_file, capsys):
@@ -139,7 +139,7 @@ def test_the_project_s_own_file_is_checked_once_it_is_trusted(project, user_file
     assert "`model` was ignored" in capsys.readouterr().out
     (project / ".agent-tui/config.toml").write_text("[limits]\nmax_stps = 1\n")
     call(project, "check")
-    assert ".agent-tui/config.toml is not read: it has changed since you trusted it." in capsys.readouterr().out
+    assert ".agent-tui/config.toml is not loaded: it has changed since you trusted it." in capsys.readouterr().out
 
 
 class Terminal(io.StringIO):

@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.debug.probe_regions import REGION_NAME
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -76,7 +76,7 @@ async def test_marks_that_a_command_wrote_itself_are_taken_out_at_the_end_of_the
         if isinstance(envelope.event, ev.ProbesChecked):
             assert envelope.event.left == ("half.py", "dist/bundle.js")
         if isinstance(envelope.event, ev.Notice):
-            assert envelope.event.message == "Marks of probes are left in half.py, dist/bundle.js."
+            assert envelope.event.message == "Probe markers are left in half.py, dist/bundle.js."
             break
     await client.submit(cmd.HunkResolve(session=session, path="made.py", verdict="accept"))
     await client.close()

@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.terminal import Terminal
+from benchmarks.terminal import PATIENCE, Terminal
 from core.agent.debug.debug_policy import remove_marks
 from core.debug.probe_records import decode_records, format_record
 from core.debug.probe_regions import REGION_NAME
@@ -112,7 +112,7 @@ def kill(processes: list[psutil.Process]) -> None:
             descriptors.append(os.pidfd_open(process.pid))
             os.kill(process.pid, signal.SIGKILL)
     for descriptor in descriptors:
-        assert select.select([descriptor], [], [], 20)[0]
+        assert select.select([descriptor], [], [], PATIENCE)[0]
         os.close(descriptor)
 
 
@@ -122,7 +122,7 @@ def debugged(directory: Path) -> DebugState:
 
 def press_until(screen: Terminal, key: bytes, seen: bytes) -> None:
     """Press a key until it has had its effect: a card takes none for a moment, which is longer on a busy machine."""
-    for _ in range(6):
+    for _ in range(24):
         screen.write(key)
         with contextlib.suppress(TimeoutError):
             screen.wait_for(seen, limit=5.0)

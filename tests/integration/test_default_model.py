@@ -13,8 +13,8 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.providers.catalog import listing
-from core.providers.catalog.discovery import find_default_model
 from core.providers.connection.keys import store_key
+from core.providers.discovery import find_default_model
 from core.user_dirs import get_config_dir
 from tests.support.open_session import run_turn
 from tests.support.program import environment, run
@@ -143,7 +143,7 @@ async def test_the_program_says_the_same_on_every_way(tmp_path):
         (sent,) = server.answered
     (model_line,) = [line for line in doctor.out.splitlines() if line.startswith("model ")]
     assert model_line.split()[1] == json.loads(answer.out)["model"] == f"openai/{sent.json['model']}" == "openai/qwen-a"
-    assert f"the first that {server.openai_url} lists" in model_line
+    assert f"the first model at {server.openai_url}" in model_line
 
 
 def test_every_known_provider_has_a_model_to_begin_with_or_can_not_have_one():

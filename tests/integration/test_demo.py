@@ -20,8 +20,8 @@ from core.providers.scripted_provider import ScriptedProvider
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
+from tui.dialogs.commits import CommitDialog
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.commits import CommitDialog
 
 FIXED = "return (cents * rate + 50) // 100"
 
@@ -72,7 +72,6 @@ class Newcomer:
         await self.until(lambda: self.turns >= turns)
 
 
-@pytest.mark.slow
 async def test_a_newcomer_does_the_whole_job_with_the_scripted_model(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENT_TUI_SCRIPT_SPEED", "0")
     monkeypatch.setattr("tui.review.browser.GRACE", 0.0)
@@ -216,7 +215,6 @@ def test_the_script_of_the_demo_is_sound_and_offers_its_first_prompt():
     assert (offer.text, offer.mode) == ("Why do the tests fail?", "ask")
 
 
-@pytest.mark.slow
 async def test_going_back_to_before_the_plan_of_the_demo_leaves_no_plan(tmp_path, monkeypatch):
     monkeypatch.setenv("AGENT_TUI_SCRIPT_SPEED", "0")
     engine = Engine(tmp_path, options=EngineOptions(watch=False))

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from core.arguments import PrintArguments
 from core.cli import review
-from core.cli.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -19,7 +19,7 @@ from tests.support.open_session import read_until, run_turn, session_in
 from tests.support.story import access, project_at
 
 RULE = '[permissions]\ndeny = ["Write(infra/**)"]\n'
-SAYS = "may not be written: the rule deny Write(infra/**) of config.toml says so"
+SAYS = "may not be written: by the rule deny Write(infra/**) of config.toml"
 PATH = "infra/main.tf"
 TEXT = "one\ntwo\nthree\n"
 

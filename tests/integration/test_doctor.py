@@ -16,8 +16,7 @@ from tests.support.trust import trust
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    for name in ("OLLAMA_HOST", "OPENAI_BASE_URL"):  # nobody is asked that this machine may happen to run
-        monkeypatch.setenv(name, "http://127.0.0.1:9/v1")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody is asked
     root = tmp_path / "project"
     root.mkdir()
     return root
@@ -36,8 +35,8 @@ def test_a_fresh_machine_is_told_what_to_do_and_nothing_is_made(project, capsys,
     assert code == ExitCode.DONE
     assert report["model"].startswith("none: set a key, start a local model server")
     assert report["workspace"] == f"{project} (no git repository)"
-    assert report["state"].endswith("agent-tui (will be made)")
-    assert report["config"].endswith("(none: the defaults hold)")
+    assert report["state"].endswith("agent-tui (will be created)")
+    assert report["config"].endswith("(none: defaults apply)")
     providers = [line[12:] for line in lines if "http" in line]
     assert len({line.index("http") for line in providers}) == 1
     assert sorted(isolated.rglob("*")) == before
@@ -49,7 +48,7 @@ def test_the_repository_of_the_workspace_is_told_wherever_it_lies(project, capsy
     (tmp_path / ".git" / "HEAD").write_text("ref: refs/heads/trunk\n")
     assert told(project, capsys)[1]["workspace"] == f"{project} (part of the repository {tmp_path})"
     (project / ".git").write_text(f"gitdir: {tmp_path / '.git'}\n")
-    assert told(project, capsys)[1]["workspace"] == f"{project} (.git is no repository that knows this directory)"
+    assert told(project, capsys)[1]["workspace"] == f"{project} (.git is not a repository that knows this directory)"
     (project / ".git").unlink()
     (tmp_path / ".git").rename(project / ".git")
     assert told(project, capsys)[1]["workspace"] == str(project)
@@ -89,7 +88,7 @@ def test_what_keeps_a_session_from_working_fails_and_says_what_to_do(project, ca
     code, _, lines = told(project, capsys)
     problems = [line for line in lines if line.startswith("PROBLEM")]
     assert code == ExitCode.FAILED
-    assert "Set AGENT_TUI_STATE_DIR to one that can" in problems[0]
+    assert "Set AGENT_TUI_STATE_DIR to one that is" in problems[0]
     assert "config.toml, line 1: `mode`" in problems[1]
     assert "config.toml, line 3: `ui.colour`" in problems[2]
     assert SessionStore(project).list_directories() == []
@@ -115,8 +114,8 @@ def test_what_contains_commands_is_told_with_the_reason_for_each_stronger_tier(p
     monkeypatch.setattr("core.sandbox.tiers.selection.find_tier", found)
     code, told_of, lines = told(project, capsys)
     assert code == ExitCode.DONE
-    assert told_of["commands"].startswith("T3: what a command changes is held for your review (Landlock")
-    assert told_of["commands"].endswith("you are asked for each command")
+    assert told_of["commands"].startswith("T3: sandboxed, file changes go to review (Landlock")
+    assert told_of["commands"].endswith("you are asked before each command")
     assert "            not T1: unshare: refused [EPERM]. Do this." in lines
 
 
@@ -124,7 +123,7 @@ def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(p
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(isolated / "no-state"))
     before = sorted(isolated.rglob("*"))
     _, _, lines = told(project, capsys, probe=True)
-    tried = [line for line in lines if "held all attempts: outside, workspace" in line or "not T" in line]
+    tried = [line for line in lines if "blocked all attempts: outside, workspace" in line or "not T" in line]
     assert len(tried) == 5
     assert sorted(isolated.rglob("*")) == before
 
@@ -147,10 +146,12 @@ def test_hooks_are_counted_and_what_can_not_be_read_of_them_is_a_note(project, c
     (project / ".cursor").mkdir()
     (project / ".cursor/hooks.json").write_text('{"hooks": {"preToolUse": [{"command": "true", "matcher": "*.py"}]}}')
     code, report, lines = told(project, capsys)
-    assert (code, report["hooks"]) == (ExitCode.DONE, "none, 1 more of the project wait for your trust")
+    assert (code, report["hooks"]) == (ExitCode.DONE, "none, 1 more of the project need your trust")
     notes = [line[12:] for line in lines if line.startswith("note")]
-    assert any(note.startswith("~/.claude/settings.json: none of its hooks runs: it is no JSON") for note in notes)
-    assert any(note.startswith(".cursor/hooks.json: preToolUse: the matcher '*.py' is no pattern") for note in notes)
+    assert any(note.startswith("~/.claude/settings.json: none of its hooks runs: it is not JSON") for note in notes)
+    assert any(
+        note.startswith(".cursor/hooks.json: preToolUse: the matcher '*.py' is not a valid pattern") for note in notes
+    )
 
 
 def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project, capsys, monkeypatch, tmp_path):

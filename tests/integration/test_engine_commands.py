@@ -40,7 +40,7 @@ async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_
         before = engine.state(session).seq
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         seen = await read_until(engine, session, ev.Notice, after=before)
-        assert seen[-1].message.startswith("2 files were left for you: AGENTS.md (protected), a.txt (the file in the")
+        assert seen[-1].message.startswith("2 files were left pending: AGENTS.md (protected), a.txt (the file in the")
         assert not any(isinstance(event, ev.ErrorRaised) for event in seen)
         assert (project / "a.txt").read_text() == "one\nmine\nthree\n"
         assert (project / "new.txt").read_text() == "new\n"
@@ -62,7 +62,7 @@ async def test_a_verdict_on_several_files_names_each_protected_one_that_it_leave
         before = engine.state(session).seq
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict=verdict, **named))
         seen = await read_until(engine, session, ev.Notice, after=before)
-        assert seen[-1].message == "1 file was left for you: AGENTS.md (protected)."
+        assert seen[-1].message == "1 file was left pending: AGENTS.md (protected)."
         assert "AGENTS.md" in engine.state(session).changes
 
 

@@ -189,8 +189,8 @@ async def test_what_rules_can_not_decide_is_worked_out_by_the_apply_model_and_a_
         asked, again = (json.dumps(request.json["messages"]) for request in it.server.answered[1:3])
         assert "Only in Gross." in asked
         assert "more than one place" in asked
-        assert "This plan was not taken: The line 'import os' is neither in the file" in again
-        assert "worked out by a model" in it.results()[-1]
+        assert "This plan was not applied: The line 'import os' is neither in the file" in again
+        assert "so a model placed it" in it.results()[-1]
         assert await it.diff() == ["-10        return amount", "+10        return amount * 2"]
 
 
@@ -219,7 +219,7 @@ async def test_an_edit_that_the_apply_model_can_not_place_either_is_refused(proj
     async with desk(project, monkeypatch, sdk, *steps) as it:
         seen = await it.turn()
         assert [event.status for event in seen if isinstance(event, ev.ToolFinished)] == ["failed"]
-        assert "a model did not find out either" in it.results()[-1]
+        assert "a model could not place it either" in it.results()[-1]
         assert it.engine.state(it.session).changes == {}
 
 

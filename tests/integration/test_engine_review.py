@@ -98,7 +98,7 @@ async def test_s4_a_red_change_is_accepted_only_when_that_is_confirmed(project):
         accept = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept")
         no = await refused(engine, accept)
         assert no.code == "confirmation_needed"
-        assert no.message == "AGENTS.md changes what the agent may do, or what it is told."
+        assert no.message == "AGENTS.md changes what the agent may do or is told."
         assert not (project / "AGENTS.md").exists()
         confirmed = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept", confirmed=True)
         await submit(engine, confirmed)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd

@@ -58,6 +58,6 @@ async def test_every_line_for_the_shell_does_what_it_says(project):
         outputs.append(ended.out)
     listed, explained, checked = outputs
     assert "/summary [since]  [project command: .claude/commands/git/summary.md]" in listed
-    assert "would run, in the box and with nothing of it kept: git log --oneline -5" in explained
+    assert "would run sandboxed, and its changes would be dropped: git log --oneline -5" in explained
     assert "done since HEAD~3, for somebody" in explained
-    assert checked == "Nothing is wrong.\n"
+    assert checked == "No problems.\n"

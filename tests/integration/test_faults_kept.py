@@ -56,7 +56,7 @@ def test_n16e_what_can_not_be_kept_hides_nothing(monkeypatch, tmp_path):
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "file" / "below"))
     assert faults.save_crash_report(ValueError("x"), "a test") == ""
-    assert explain_fault(ValueError("x")).message == "internal fault: ValueError: x"
+    assert explain_fault(ValueError("x")).message == "internal error: ValueError: x"
 
 
 async def test_n16e_a_fault_in_a_turn_is_named_in_its_message(tmp_path, monkeypatch):
@@ -110,6 +110,6 @@ async def test_n16e_a_fault_of_the_screen_is_kept_and_no_trace_is_shown(capsys, 
     assert [type(fault) for fault in errors] == [KeyError]
     assert "in broken" in "".join(traceback.format_exception(errors[0]))
     out, err = capsys.readouterr()
-    assert "The session is kept: agent-tui -c It is kept." in " ".join(err.split())
+    assert "The session is saved: agent-tui -c It is kept." in " ".join(err.split())
     assert "Traceback" not in out + err
     assert KEY not in out + err

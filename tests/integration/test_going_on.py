@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.terminal import Terminal
-from core.cli.arguments import ScreenArguments, parse
+from core.arguments import ScreenArguments
+from core.cli.arguments import parse
 from core.cli.sessions import choose_session
 from core.engine import Engine, EngineOptions
 from core.errors import StateError
@@ -49,7 +50,7 @@ async def held(project: Path, *, interactive: bool = True) -> str:
 @pytest.mark.parametrize(
     ("said", "problem"),
     [
-        (["-c"], "agent-tui: this workspace has no session yet. Start one: agent-tui\n"),
+        (["-c"], "agent-tui: this workspace has no sessions yet. Start one: agent-tui\n"),
         (["--resume", "ses_none"], "agent-tui: there is no session 'ses_none' in this workspace."),
     ],
 )
@@ -189,7 +190,6 @@ def test_each_line_that_goes_on_is_taken_by_the_command_line(project, monkeypatc
     assert (arguments.resume or "", arguments.continue_last) == (session, not session)
 
 
-@pytest.mark.slow
 def test_after_make_run_the_line_can_be_pasted_as_it_stands():
     root = Path(__file__).parents[2]
     command = ["make", "--no-print-directory", "--dry-run", "--always-make", "run", "ARGS=--demo -c"]
@@ -210,15 +210,11 @@ def test_the_terminal_is_left_with_the_way_back_and_what_waits(project, monkeypa
     here = ViewState(session_id="ses_1", workspace=str(project), turn_numbers={"trn_1": 1})
     here.review.bulks = waits
     assert format_exit_summary(here, project) == (
-        "Resume: bin/agent-tui -c\n"
-        "Or this session, also later: bin/agent-tui --resume ses_1\n"
-        "1 hunk waits for your review.\n"
+        "Resume: bin/agent-tui -c\nThis session, any time: bin/agent-tui --resume ses_1\n1 hunk to review.\n"
     )
     there = ViewState(session_id="ses_1", workspace="/copy", is_demo=True, turn_numbers={"trn_1": 1})
     assert format_exit_summary(there, project) == (
-        "Resume: bin/agent-tui --demo -c\n"
-        "Or this session, also later: bin/agent-tui --resume ses_1\n"
-        "The demo's project: /copy\n"
+        "Resume: bin/agent-tui --demo -c\nThis session, any time: bin/agent-tui --resume ses_1\nDemo project: /copy\n"
     )
     monkeypatch.chdir(project.parent)
     assert format_exit_summary(here, project).startswith(f"Resume: bin/agent-tui {project} -c\n")

@@ -7,7 +7,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import read_prompt, run_print
 from core.errors import ProviderError
 from core.exits import ExitCode
@@ -69,7 +69,7 @@ def test_json_is_the_response_object_and_edits_wait_for_a_review(project, capsys
     assert [change["path"] for change in response["metadata"]["pendingChanges"]] == ["a.txt", "new.txt"]
     assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
     assert not (project / "new.txt").exists()
-    assert "2 files wait for your review: agent-tui -c" in err
+    assert "2 files pending review: agent-tui -c" in err
 
 
 def test_a_plan_and_an_error_validate_too(project, capsys):
@@ -203,7 +203,7 @@ def test_every_attempt_at_a_failing_server_is_shown(project, capsys, monkeypatch
     failing = [ProviderError("It is busy.", code="overloaded", retryable=True)]
     assert run_print(options(project), models=access([failing, says("Hello")])) == ExitCode.DONE
     out, err = capsys.readouterr()
-    assert (out, err) == ("Hello\n", "! It is busy. Attempt 2 follows.\n")
+    assert (out, err) == ("Hello\n", "! It is busy. Trying again, attempt 2.\n")
 
 
 def test_s2_a_contained_command_runs_unasked_where_the_user_said_so(project, capsys):

@@ -176,12 +176,12 @@ async def test_a_script_that_the_agent_has_changed_binds_nobody_before_it_is_acc
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("sleep 100", "it had not ended after 1 s"),
+        ("sleep 100", "it was still running after 1 s"),
         ("yes | head -c 12000000", "it wrote too much"),
         ("head -c 2000000 /dev/zero | tr '\\0' x", "it wrote more than 1 MB"),
-        ('printf \'{"permission": "al\'', "not one whole JSON object"),
-        ("python3 hooks/gone.py", "its script is not there"),
-        ("./gone", "its script is not there"),
+        ('printf \'{"permission": "al\'', "not one complete JSON object"),
+        ("python3 hooks/gone.py", "its script does not exist"),
+        ("./gone", "its script does not exist"),
         ("gone-program", "it ended with 127"),
         ("kill -9 $$", "it ended with 137"),
     ],
@@ -306,10 +306,10 @@ async def test_hooks_of_the_user_run_everywhere_and_see_their_own_scripts_and_no
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"hooks": {"PreToolUse": [', "none of its hooks runs: it is no JSON"),
+        ('{"hooks": {"PreToolUse": [', "none of its hooks runs: it is not JSON"),
         ('{"permissions": {"deny": ["Read(.env)"]}}', "its permissions.deny (1 rule) is not read here"),
         ('{"hooks": {"PreToolUze": [{"command": "exit 2"}]}}', "there is no such event. Did you mean PreToolUse?"),
-        ('{"hooks": {"PreToolUse": [{"matcher": "Bahs", "command": "exit 2"}]}}', "is the name of no tool here"),
+        ('{"hooks": {"PreToolUse": [{"matcher": "Bahs", "command": "exit 2"}]}}', "is not the name of a tool here"),
     ],
 )
 async def test_a_guard_that_does_not_run_is_told_of_once_in_a_session(project, text, why):
@@ -332,7 +332,7 @@ async def test_a_guard_in_a_file_with_comments_and_a_glob_for_a_matcher_refuses_
         seen = await run_turn(engine, session)
         assert "no python" in results(engine, session)[0]
         assert [*engine.state(session).changes] == ["b.txt"]
-        assert "'*.py' is no pattern" in str([notice for notice in seen if isinstance(notice, ev.Notice)])
+        assert "'*.py' is not a valid pattern" in str([notice for notice in seen if isinstance(notice, ev.Notice)])
 
 
 async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(project):
@@ -346,8 +346,8 @@ async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(projec
         assert "not here" in results(engine, session)[0]
         (project / "half").touch()
         seen = await run_turn(engine, session)
-        (notice,) = [event for event in seen if isinstance(event, ev.Notice) and "gave no answer" in event.message]
-        assert "no whole JSON object with its answer" in notice.message
+        (notice,) = [event for event in seen if isinstance(event, ev.Notice) and "did not answer" in event.message]
+        assert "no complete JSON object with an answer" in notice.message
 
 
 async def test_a_refused_message_to_the_running_turn_goes_back_and_the_model_never_sees_it(project):

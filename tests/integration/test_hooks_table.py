@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine
 from core.hooks.dialect_names import HookEvent

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from core.engine.session.verification import plan_verification
@@ -19,6 +18,7 @@ from core.protocol.documents import FileEditDocument, TerminalCommandDocument
 from core.state.receipt import build_receipt
 from core.user_dirs import get_config_dir
 from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.processes import list_processes
 
 AGENT = Path(__file__).parents[1] / "support" / "acp_agent.py"
 
@@ -60,11 +60,6 @@ def documents_of(events: list[Any], kind: type) -> list[Any]:
     return [document for document in documents if isinstance(document, kind)]
 
 
-def running_agents(place: Path) -> list[int]:
-    running = psutil.process_iter(["cmdline"])
-    return [process.pid for process in running if any(str(place) in part for part in process.info["cmdline"] or ())]
-
-
 async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_they_are_accepted(tmp_path, project):
     model = configure(tmp_path)
     async with session_in(project, model=model, trust=True) as (engine, session):
@@ -86,7 +81,7 @@ async def test_what_an_agent_writes_is_hunks_and_the_disk_is_untouched_until_the
         await submit(engine, cmd.HunkResolve(session=session, path="a.txt", hunks=(hunk,), verdict="accept"))
         assert (project / "a.txt").read_text() == "written by the agent in a.txt\n"
         assert not (project / "b.txt").exists()
-    assert running_agents(tmp_path) == []
+    assert list_processes(str(tmp_path)) == []
 
 
 async def test_n25_what_an_agent_says_of_its_tests_is_its_word_and_no_evidence(tmp_path, project):
@@ -111,15 +106,15 @@ async def test_plan_and_ask_throw_away_what_an_agent_wrote(tmp_path, project, mo
         events = await run_turn(engine, session, "edit command delete")
         assert engine.state(session).changes == {}
         assert "[plan] heard" in text_of(events)  # it was told by its own mode as well
-        assert "was thrown away" in text_of(events)
+        assert "was dropped" in text_of(events)
     assert [path.name for path in project.iterdir()] == ["a.txt"]
 
 
 async def test_an_edit_that_an_agent_could_not_make_is_not_told_as_thrown_away(tmp_path, project):
     model = configure(tmp_path)
     async with session_in(project, model=model, mode="plan", trust=True) as (engine, session):
-        assert "thrown away" not in text_of(await run_turn(engine, session, "read forbidden"))
-        assert "thrown away" in text_of(await run_turn(engine, session, "read forbidden edit"))
+        assert "dropped" not in text_of(await run_turn(engine, session, "read forbidden"))
+        assert "dropped" in text_of(await run_turn(engine, session, "read forbidden edit"))
 
 
 async def test_an_agent_sees_what_is_pending_and_is_told_of_verdicts(tmp_path, project):
@@ -132,7 +127,7 @@ async def test_an_agent_sees_what_is_pending_and_is_told_of_verdicts(tmp_path, p
         assert ran.metadata.output == "written by the agent in a.txt\n"  # pending, and not on disk
         assert "rejected: b.txt (not that)" in text_of(events)
         assert "REPLAYED" not in text_of(events)  # what it said when its session was loaded
-        assert "What was said before" not in text_of(events)
+        assert "The conversation so far" not in text_of(events)
 
 
 async def test_the_output_of_a_command_is_what_it_printed_and_nothing_that_is_drawn_around_it(tmp_path, project):
@@ -194,7 +189,7 @@ async def test_an_agent_that_dies_is_told_with_its_last_words_and_its_work_is_ke
         assert turn.reason == "failed"
         assert "small ended with code 7. It said: about to die" in turn.message
         assert sorted(engine.state(session).changes) == ["a.txt", "b.txt"]
-    assert running_agents(tmp_path) == []
+    assert list_processes(str(tmp_path)) == []
 
 
 async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monkeypatch):
@@ -208,7 +203,7 @@ async def test_escape_ends_an_agent_that_does_not_listen(tmp_path, project, monk
         await read_until(engine, session, ev.TurnFinished, after=before)
         await engine.wait_idle(session)
         assert engine.state(session).turns[-1].reason == "interrupted"
-    assert running_agents(tmp_path) == []
+    assert list_processes(str(tmp_path)) == []
 
 
 async def test_what_is_said_while_an_agent_works_is_its_next_prompt(tmp_path, project):
@@ -231,7 +226,7 @@ async def test_a_session_goes_on_after_a_restart_and_an_agent_that_forgot_is_tol
             await run_turn(engine, session, "plan")
         async with session_in(project, opening=cmd.SessionResume(session=session), trust=True) as (engine, _):
             events = await run_turn(engine, session, "think")
-            assert ("What was said before" not in text_of(events)) is remembered
+            assert ("The conversation so far" not in text_of(events)) is remembered
 
 
 async def test_a_rewind_takes_back_files_and_the_agents_own_session(tmp_path, project):
@@ -243,7 +238,7 @@ async def test_a_rewind_takes_back_files_and_the_agents_own_session(tmp_path, pr
         await submit(engine, cmd.CheckpointRestore(session=session, id=second, what="both"))
         assert engine.state(session).changes == {}
         events = await run_turn(engine, session, "think")
-        assert "What was said before" in text_of(events)
+        assert "The conversation so far" in text_of(events)
         assert "edit" not in text_of(events).replace("[default]", "")
 
 
@@ -251,7 +246,7 @@ async def test_what_keeps_an_agent_from_working_is_said_plainly(tmp_path, projec
     model = configure(tmp_path, "--login")
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session, "edit")
-        assert "small wants a login." in engine.state(session).turns[-1].message
+        assert "small needs a login." in engine.state(session).turns[-1].message
         await submit(engine, cmd.ModelSet(session=session, model="acp/gemini"))
         await run_turn(engine, session, "edit")
         assert "gemini is not installed" in engine.state(session).turns[-1].message

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -88,7 +88,7 @@ async def test_an_agent_that_wants_a_login_gets_it_by_a_key_which_is_put_on_no_d
     model = configure(tmp_path, "--key=small-api-key", login=str(login))
     async with session_in(project, model=model, trust=True) as (engine, session):
         await run_turn(engine, session, "edit")
-        assert "small wants a login." in engine.state(session).turns[-1].message
+        assert "small needs a login." in engine.state(session).turns[-1].message
         assert "or set SMALL_API_KEY" in engine.state(session).turns[-1].message
         monkeypatch.setenv("SMALL_API_KEY", "secret")
         await run_turn(engine, session, "edit")
@@ -118,8 +118,8 @@ async def test_a_command_that_only_the_title_names_is_decided_by_the_rules(tmp_p
         ("stuck missing", "failed", "could not start all 2 commands"),
         ("missing", "failed", "could not start the one command"),
         ("broken", "failed", "the key is not known"),
-        ("giveup", "failed", "ended its turn by 'exhausted'"),
-        ("decline", "failed", "The agent refused to go on."),
+        ("giveup", "failed", "ended its turn: 'exhausted'"),
+        ("decline", "failed", "The agent refused to continue."),
         ("stuck read", "done", ""),
         ("stuck edit", "done", ""),
         ("failing", "done", ""),
@@ -167,7 +167,7 @@ async def test_an_agent_that_runs_unasked_what_a_rule_denies_is_ended(tmp_path, 
             assert turn.reason == "done"
             return
         assert turn.reason == "failed"
-        assert "small ran a command without asking, and was ended: echo made" in turn.message
+        assert "small ran a command without asking, and was stopped: echo made" in turn.message
         assert "The rule Shell(echo*)" in turn.message
         assert {document.metadata.command for document in documents_of(events, TerminalCommandDocument)}
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from litestar.routes import HTTPRoute
 
 from core.cli.serve import parse
 from core.errors import ConfigError
@@ -20,6 +19,7 @@ from core.records import list_leaves
 from core.transports.http.access import FAILURES_COUNTED, Grant, load_tokens, make_tokens, save_tokens
 from core.transports.http.app import build_routes
 from core.transports.http.guard import MAX_BODY, Guard
+from core.transports.http.routing import WEBSOCKET
 from core.transports.http.server import READER_LIMIT, GuardedProtocol, ListenAddress
 from core.transports.http.session_routes import DRIVING
 from tests.support.agent_case import says
@@ -95,8 +95,8 @@ async def ask(served: Served, method: str, path: str, **options: Any) -> int:
 
 async def test_n2_every_route_needs_its_grant_whatever_the_token(project):
     async with serving(project, access(), has_page=True) as served:
-        routes = [route for route in build_routes(served.service).routes if isinstance(route, HTTPRoute)]
-        endpoints = {(method, route.path_format) for route in routes for method in route.methods if method != "OPTIONS"}
+        routes = [route for route in build_routes(served.service).routes if route.method != WEBSOCKET]
+        endpoints = {(route.method, route.path_format) for route in routes}
         assert endpoints == set(ROUTES)
         wrong = []
         for (method, path), needed in ROUTES.items():
@@ -119,13 +119,7 @@ async def test_every_route_is_in_the_openapi_document_with_the_page_where_it_is_
         document = (await client.get("/api/v1/openapi.json")).json()
         routes = build_routes(served.service).routes
     known = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
-    endpoints = {
-        (method, route.path_format)
-        for route in routes
-        if isinstance(route, HTTPRoute)
-        for method in route.methods
-        if method != "OPTIONS"
-    }
+    endpoints = {(route.method, route.path_format) for route in routes if route.method != WEBSOCKET}
     open_to_all = {
         (method.upper(), path)
         for path, methods in document["paths"].items()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.index.database import FILE_NAME
 from core.protocol import commands as cmd
 from core.protocol import events as ev

@@ -6,7 +6,6 @@ import asyncio
 import os
 import subprocess
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from core.sessions.store import SessionStore
 from core.user_dirs import get_state_dir
 from tests.support.background import all_ended, opened, wait_for, working
 from tests.support.model_server.step import Call, Step
+from tests.support.processes import list_processes
 from tests.support.program import KEY, PROGRAM, environment, run
 from tests.support.provider_server import provider_server
 from tests.support.trust import trust
@@ -30,6 +30,7 @@ NONE = "There is no index"
 LAST_SEARCH = (Step(calls=[SEARCH]), "Done.")
 SEARCHES = (Step(calls=[SEARCH]), Step(calls=[SEARCH], hold="before"), "Done.")
 MODEL = "openai/tiny-1"
+BUILDER = "core.index.builder"
 
 
 @pytest.fixture
@@ -61,19 +62,6 @@ async def build(project):
 def results(request):
     """What the searches of a conversation were answered with."""
     return [message["content"] for message in request.json["messages"] if message["role"] == "tool"]
-
-
-def list_builders(project):
-    """The processes that build the index of a project."""
-    builders = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = os.fsdecode(path.read_bytes())
-        except OSError:
-            continue
-        if "core.index.builder" in words and str(project) in words:
-            builders.append(path.parent.name)
-    return builders
 
 
 def is_being_built(project):
@@ -119,7 +107,7 @@ async def test_the_first_searches_of_a_print_run_wait_for_the_index_to_be_built(
         assert answer.startswith(PLACE)
         assert UNBUILT not in answer
         assert NONE not in answer
-    assert not list_builders(project)
+    assert not list_processes(BUILDER, str(project))
 
 
 async def test_a_print_run_whose_index_can_not_be_made_finds_by_words_and_says_why(project):
@@ -150,13 +138,13 @@ async def test_two_print_runs_at_once_have_one_builder_and_both_find_by_its_inde
         servers = [await stack.enter_async_context(asked(project, SEARCHES)) for _ in range(2)]
         for server in servers:
             await server.hanging.wait()
-        assert len(list_builders(project)) == 1
+        assert len(list_processes(BUILDER, str(project))) == 1
         await build(project)
         for server in servers:
             server.released.set()
     for server in servers:
         assert results(server.answered[-1])[-1].startswith(PLACE)
-    assert not list_builders(project)
+    assert not list_processes(BUILDER, str(project))
 
 
 async def test_a_print_run_that_searches_nothing_has_the_index_begun_and_leaves_what_can_be_gone_on_with(project):
@@ -184,7 +172,7 @@ async def test_a_print_run_that_is_killed_leaves_no_builder(project):
         running.kill()
         await running.wait()
         await wait_for_builder(project, runs=False)
-    assert not list_builders(project)
+    assert not list_processes(BUILDER, str(project))
 
 
 @pytest.mark.parametrize("words", [("--private",), ()])
@@ -200,7 +188,7 @@ async def test_a_private_run_and_one_without_an_index_leave_none_on_the_disk(pro
         assert "shop/mail.py" in answer, "by its words"
         assert (NONE in answer) == (not words)
     assert not database(project).exists()
-    assert not list_builders(project)
+    assert not list_processes(BUILDER, str(project))
 
 
 async def test_a_subagent_finds_by_the_index_of_its_print_run(project):
@@ -246,7 +234,7 @@ async def test_a_background_agent_builds_the_index_of_its_project_for_all(projec
     assert NONE not in answer
     assert database(project).exists()
     assert not list(get_agent_dir(ended.id).rglob(FILE_NAME)), "it has none of its own"
-    assert not list_builders(project)
+    assert not list_processes(BUILDER, str(project))
 
 
 async def test_the_index_of_a_clone_lies_with_its_background_agent_and_goes_with_it(project, monkeypatch):

@@ -72,7 +72,7 @@ async def test_the_model_is_told_commands_files_others_instructions_and_the_wish
     )
     async with session_in(project, access((says("Done."),))) as (engine, session):
         prompt = await ask(engine, session, "/init mind the tests")
-    assert "The user wants this of it: mind the tests" in prompt
+    assert "The user's wishes: mind the tests" in prompt
     assert "Makefile: all, test\n" in prompt
     assert "package.json: lint (eslint .), dev (vite --host)\n" in prompt
     assert "pyproject.toml: scripts: shop, tools: ruff pytest\n" in prompt

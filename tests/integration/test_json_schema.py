@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments, parse
+from core.arguments import PrintArguments
+from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from tests.support.agent_case import DirectedModel, calls, says
@@ -47,7 +48,7 @@ def test_the_model_is_told_the_schema_and_what_was_wrong_and_the_response_holds_
     asked = [request.messages[-1].content for request in model.requests]
     assert '"enum": ["good", "bad"]' in asked[0]
     assert "at $.verdict: 'fine' is not one of ['good', 'bad']" in asked[1]
-    assert "it is not one JSON value" in asked[2]
+    assert "it is not a single JSON value" in asked[2]
     assert (code, response["metadata"]["structuredOutput"]) == (ExitCode.DONE, json.loads(GOOD))
     assert [document["sequence"] for document in response["documents"]] == list(
         range(1, len(response["documents"]) + 1)
@@ -61,13 +62,13 @@ def test_an_answer_that_stays_wrong_fails_and_writes_nothing(options, capsys):
     code = run_print(arguments, models=access([write, says("NaN"), says("[1, NaN]"), says("[]")]))
     out, err = capsys.readouterr()
     assert (code, out) == (ExitCode.FAILED, "")
-    assert "agent-tui: failed: The answer is not the JSON that was asked for: at $: [] is not of type 'object'." in err
+    assert "agent-tui: failed: The answer is not the requested JSON: at $: [] is not of type 'object'." in err
     assert not (arguments.directory / "b.txt").exists()
 
 
 @pytest.mark.parametrize(
     ("text", "why"),
-    [("{", "can't be read as JSON"), ('{"type": 3}', "is no JSON Schema"), ("[]", "an object is expected")],
+    [("{", "can't be read as JSON"), ('{"type": 3}', "is not a JSON Schema"), ("[]", "an object is expected")],
 )
 def test_a_schema_that_is_none_starts_nothing(tmp_path, capsys, text, why):
     path = Path(tmp_path / "bad.json")

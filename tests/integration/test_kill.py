@@ -7,9 +7,7 @@ import signal
 import sys
 from pathlib import Path
 
-import pytest
-
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.engine.session.recovery import complete_results
 from core.protocol import commands as cmd
@@ -22,7 +20,7 @@ from tests.support.story import access, project_at
 
 HOST = Path(__file__).parents[1] / "support" / "engine_host.py"
 OLD, NEW = b"one\ntwo\nthree\n", b"one\nTWO\nthree\n"
-KILLS = int(os.environ.get("AGENT_TUI_KILLS", "12"))  # one in each part of a turn; more of them take long
+KILLS = int(os.environ.get("AGENT_TUI_KILLS", "4"))  # one in each part of a turn; more of them take long
 
 
 async def react(client: StdioClient, session: str, event: ev.AnyEvent) -> None:
@@ -54,7 +52,6 @@ async def killed_after(project: Path, count: int) -> tuple[str, list[ev.Envelope
     return opened.session, seen
 
 
-@pytest.mark.slow
 async def test_d1_killed_at_any_moment_of_a_turn_nothing_seen_is_lost_and_the_session_goes_on(tmp_path):
     project = project_at(tmp_path / "project")
     chance, cut_off = random.Random(20), 0

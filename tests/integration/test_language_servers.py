@@ -109,7 +109,7 @@ async def test_what_an_edit_breaks_elsewhere_is_told_and_handed_back_once(tmp_pa
         seen = await run_turn(engine, session)
         assert "use.py:3:" in results(engine, session)[-1]
         (notice,) = (event.message for event in seen if isinstance(event, ev.Notice))
-        assert notice == "The edits leave 3 new errors behind; the agent is asked about that once."
+        assert notice == "The edits leave 3 new errors; the agent is asked about them once."
         (left,) = told(engine, session)
         assert "Your edits leave these errors behind" in left
         assert "use.py:3:" in left
@@ -177,9 +177,9 @@ async def test_questions_about_names_are_answered_from_pending_text(tmp_path):
         assert "sums.py:3: def add(a: int, b: int) -> int:" in defined
         assert "4 places" not in used
         assert "use.py:3: total: int = add(1, 2)" in used
-        assert "does not stand in that file at all" in missing
+        assert "is not in that file at all" in missing
         assert renamed.startswith("Renamed add to plus in 2 files:\n  ")
-        assert "is no name" in refused
+        assert "is not a" in refused
         text = engine._sessions[session].shadow.read("use.py")
         assert text == USE.replace("add", "plus").encode()
         assert (project / "use.py").read_text() == USE
@@ -252,7 +252,7 @@ async def test_of_very_many_findings_the_log_holds_a_part_and_their_number(tmp_p
     ("fault", "reason"),
     [
         ("crash", "it ended (exit code 3): a fault of the server"),
-        ("babble", "What it writes is no language server protocol"),
+        ("babble", "Its output is not the language server protocol"),
         ("flood", "It floods its client with messages"),
         ("hang", "it does not answer"),
     ],
@@ -268,7 +268,7 @@ async def test_a_server_that_fails_holds_nothing_up_and_is_given_up_with_a_word(
         seen = await run_turn(engine, session)
         notices = [notice.message for notice in seen if isinstance(notice, ev.Notice)]
         (given_up,) = [message for message in notices if "scripted" in message]
-        assert f"is not used any more: {reason}" in given_up
+        assert f"is no longer used: {reason}" in given_up
         assert seen[-1].reason == "done"
         assert engine.state(session).review.diagnostics == {}
 
@@ -279,7 +279,7 @@ async def test_a_rename_that_lies_about_its_places_changes_nothing(tmp_path):
     lie = ("rename_symbol", {"path": "a.py", "symbol": "name", "new_name": "other"})
     async with session_in(project, model=script(tmp_path, lie, "Done."), trust=True) as (engine, session):
         await run_turn(engine, session)
-        assert "does not fit its text; nothing was changed" in results(engine, session)[0]
+        assert "does not match its text; nothing was changed" in results(engine, session)[0]
         assert engine.state(session).review.changes == {}
 
 

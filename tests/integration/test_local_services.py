@@ -205,7 +205,7 @@ async def test_a_rule_refuses_a_service_and_that_is_said(auto, interactive):
     step = asking("python3 ask.py 5432 hello", "localhost:5432")
     async with engine_of(auto, step, says("ok"), interactive=interactive) as (engine, session):
         await run_turn(engine, session)
-        assert "localhost:5432 was not granted: a rule of the user refuses it" in results(engine, session)[0]
+        assert "localhost:5432 was not granted: one of the user's rules denies it" in results(engine, session)[0]
         assert "refused:" in documents(engine, session)[0].output
 
 
@@ -294,11 +294,11 @@ async def test_a_window_system_is_at_a_display_of_the_boxs_own(auto, monkeypatch
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("docker", "there is no such socket"),
-        ("ssh-agent", "there is no such socket"),
-        ("x11", "there is no such socket"),
-        ("wayland", "pass memory"),
-        ("localhost:3128", "the box itself listens"),
+        ("docker", "the user's machine has no such socket"),
+        ("ssh-agent", "the user's machine has no such socket"),
+        ("x11", "the user's machine has no such socket"),
+        ("wayland", "share memory"),
+        ("localhost:3128", "the sandbox itself listens"),
     ],
 )
 async def test_what_can_not_be_reached_is_not_asked_about_and_that_is_said(auto, monkeypatch, name, why):
@@ -319,9 +319,9 @@ async def test_a_tier_that_leads_to_no_service_says_so(tmp_path, tier):
     ) as case:
         case.answer_approvals("allow_once")
         await case.turn()
-        assert f"localhost:5432 was not granted: the box of this machine ({tier.value})" in case.results()[0]
+        assert f"localhost:5432 was not granted: this machine's sandbox ({tier.value})" in case.results()[0]
         assert "docker was not granted" in case.results()[0]
-        assert f"network was not granted: the box of this machine ({tier.value})" in case.results()[0]
+        assert f"network was not granted: this machine's sandbox ({tier.value})" in case.results()[0]
         assert "ran" in case.results()[0]
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -81,7 +81,7 @@ async def test_n16b_a_byte_that_can_not_be_told_is_refused_and_not_guessed(proje
     steps = [call("read_file", target_file="f.py"), call("write", file_path="f.py", contents=f"c = '{MARK}'\n"), "No."]
     ended, requests = await ask(project, *steps, arguments=("--accept", "all"))
     assert (project / "f.py").read_bytes() == data
-    assert "no UTF-8" in requests[2].raw.decode()
+    assert "not UTF-8" in requests[2].raw.decode()
     assert ended.code == 0
 
 
@@ -141,7 +141,7 @@ async def test_n16b_variables_that_are_no_utf_8_are_told_or_passed_over(project)
         keyed = environment(server, OPENAI_API_KEY=f"{odd_value}0123456789abcdef")
         ended = await run(project, "-p", "x", "--model", "openai/m", env=keyed)
         assert ended.code == 1
-        assert "OPENAI_API_KEY holds no key" in ended.err
+        assert "OPENAI_API_KEY is not a key" in ended.err
 
 
 async def test_n16b_the_engine_of_the_screen_outlives_all_of_it(tmp_path):

@@ -123,7 +123,7 @@ async def test_n31_what_the_agent_asks_for_names_its_directory_and_the_repositor
         first, second = asked(await turn(engine, session, "reject_once", "reject_once"))
         assert (first.directory, second.directory) == ("docs/ex", "docs/ex")
         for request in (first, second):
-            assert request.containment.startswith("docs/ex is a repository of its own inside the project")
+            assert request.containment.startswith("docs/ex is a separate repository inside the project")
 
 
 RULE = '[permissions]\nallow = ["Machine(git push origin main)", "Machine(touch made.txt)"]\n'
@@ -151,7 +151,7 @@ async def test_n32_a_rule_for_the_machine_does_not_hold_below_the_top(project, t
     async with engine_of(project, *steps, interactive=False) as (engine, session):
         await run_turn(engine, session)
         outputs = results(engine, session)
-        assert "for the project's top alone" in outputs[5]
+        assert "but only at the top of the project" in outputs[5]
         assert "docs/ex" in outputs[6]
         assert "docs/ex/x" in outputs[8]
         assert all("refused this call" in outputs[at] for at in (0, 1, 2, 3, 5, 6, 8))

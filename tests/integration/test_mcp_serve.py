@@ -20,6 +20,12 @@ from tests.support.story import project_at
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def patience(monkeypatch):
+    """A server that is told to end gets the time for it; the client kills one after two seconds."""
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", 60.0)
+
+
 @pytest.fixture
 def project(tmp_path) -> Path:
     project = project_at(tmp_path / "project")
@@ -97,7 +103,7 @@ async def test_it_searches_as_the_agent_may_and_leaves_nothing_behind(project):
             {"path": "price.py", "delete": True},
         ):
             text, failed = await call(client, "propose_edit", **arguments)
-            assert (failed, "Not run: " in text or "needs the user's yes" in text) == (True, True), text
+            assert (failed, "Not run: " in text or "needs the user's approval" in text) == (True, True), text
         assert (await call(client, "propose_edit", path="a.txt"))[0].startswith("propose_edit takes one of")
         assert "Object missing required field `name`" in (await call(client, "find_symbols"))[0]
         assert "There is no tool 'rm'" in (await call(client, "rm"))[0]

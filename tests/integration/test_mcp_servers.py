@@ -10,7 +10,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from core.mcp import server as server_module
@@ -22,6 +21,7 @@ from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import ToolMessage, UserMessage
 from core.user_dirs import get_config_dir
 from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.processes import list_processes
 
 SERVER = Path(__file__).parents[1] / "support" / "mcp_server.py"
 
@@ -82,11 +82,6 @@ def told(engine: Any, session: str) -> str:
     return "\n".join(message.content for message in messages if isinstance(message, UserMessage))
 
 
-def list_processes(word: str) -> list[int]:
-    running = psutil.process_iter(["cmdline"])
-    return [process.pid for process in running if any(word in part for part in process.info["cmdline"] or ())]
-
-
 async def test_s17_i4_a_tool_is_offered_under_its_servers_name_and_what_it_writes_is_a_pending_hunk(tmp_path, project):
     configure()
     model = script(tmp_path, small("write", path="b.txt", text="two\n"), small("read", path="b.txt"), "Done.")
@@ -127,7 +122,7 @@ async def test_a_server_that_writes_keeps_what_it_holds_in_memory_and_each_file_
         assert "changed: created .counted/log.txt, .counted/page-1.yml" in results(engine, session)[0].content
         last = results(engine, session)[2].content
         assert "created .counted/page-3.yml" in last
-        assert "deleted .counted/page-1.yml" in last or "page-1.yml: back to what the project has" in last
+        assert "deleted .counted/page-1.yml" in last or "page-1.yml: back to the project's version" in last
         assert sorted(engine.state(session).changes) == [
             ".counted/log.txt",
             ".counted/page-2.yml",
@@ -169,7 +164,7 @@ async def test_m1_plan_and_ask_call_what_says_that_it_reads_and_throw_away_what_
         await submit(engine, cmd.ModeSet(session=session, mode=mode))
         await run_turn(engine, session)
         refused, lied, read = results(engine, session)
-        assert "calls only tools that say that they change nothing" in refused.content
+        assert "calls only tools that declare themselves read-only" in refused.content
         assert (lied.content, read.content) == ("read", "one")
         assert not engine.state(session).changes
         assert sorted(path.name for path in project.iterdir()) == ["a.txt", "server.py"]
@@ -224,7 +219,7 @@ async def test_i3_a_server_of_the_project_runs_after_a_yes_and_is_asked_about_an
         assert "+env PLAIN: 1" in again.questions[0].text
         await answer_question(engine, session, again, "no")
         await read_until(engine, session, ev.TurnFinished, after=before)
-        assert "small can't be used: the user has not said yes to it." in told(engine, session)
+        assert "small can't be used: the user has not approved it." in told(engine, session)
 
 
 @pytest.mark.parametrize(("word", "ran"), [("Yes", True), ("never", False), ("what is it?", False)])
@@ -361,7 +356,7 @@ async def test_a_call_waits_for_the_server_that_is_starting_and_no_prompt_does(
     model = script(tmp_path, small("read", path="a.txt"), "Done.")
     async with session_in(project, model=model, trust=True, interactive=interactive) as (engine, session):
         await run_turn(engine, session)
-        assert "- small is still starting: its tools are told when it is there" in told(engine, session)
+        assert "- small is still starting: its tools are listed when it is ready" in told(engine, session)
         assert "mcp__small__read" in told(engine, session)
         assert [result.content for result in results(engine, session)] == ["one"]
 
@@ -419,7 +414,7 @@ async def test_a_long_answer_is_spilled_and_escape_sequences_reach_nobody(tmp_pa
         short, cut = results(engine, session)
         assert short.content == "red"
         assert len(cut.content) < 101_000
-        assert "characters left out; the whole is kept: read_file output:" in cut.content
+        assert "characters left out; full output: read_file output:" in cut.content
         assert any("about 50,000 tokens" in event.message for event in seen if isinstance(event, ev.Notice))
 
 

@@ -46,8 +46,8 @@ async def test_a_note_waits_while_the_turn_goes_on_and_binds_after_a_yes(project
     async with session_in(project, access((PROPOSE, says("Done."), says("Yes."))), opening) as (engine, session):
         seen = await ask(engine, session)
         notice = next(event for event in seen if isinstance(event, ev.Notice))
-        assert (notice.message, notice.hint[:7]) == ("A note waits for you: Tests need a database.", "/memory")
-        assert [event.summary for event in seen if isinstance(event, ev.ToolFinished)] == ["waits for you: /memory"]
+        assert (notice.message, notice.hint[:7]) == ("A note is waiting for you: Tests need a database.", "/memory")
+        assert [event.summary for event in seen if isinstance(event, ev.ToolFinished)] == ["waiting for you: /memory"]
         (note,) = await notes_of(engine, session)
         assert (note.text, note.why, note.is_kept) == ("Tests need a database.", "They failed without one.", False)
         await ask(engine, session)
@@ -60,7 +60,7 @@ async def test_a_note_waits_while_the_turn_goes_on_and_binds_after_a_yes(project
     async with session_in(project, access((says("Yes."),))) as (engine, session):
         await ask(engine, session)
         rules = [rule for rule in engine.state(session).rules if rule.kind == "memory"]
-        assert [(rule.path, rule.reason) for rule in rules] == [(f"memory/{note.id}", "memory: you accepted this note")]
+        assert [(rule.path, rule.reason) for rule in rules] == [(f"memory/{note.id}", "memory: a note you accepted")]
 
 
 async def test_the_user_keeps_a_note_and_forgets_it(project):

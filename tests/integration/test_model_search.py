@@ -119,7 +119,7 @@ async def test_an_api_without_a_search_is_told_of_none_and_a_call_says_so(tmp_pa
     async with session_with(tmp_path, "openai", SEARCHED, "Done.", strict=False) as (engine, session, server):
         await run_turn(engine, session)
         assert "`web_search`" not in told(engine, session)
-        assert "the API of test/tiny-1 has no search of its own" in results(engine, session)[0]
+        assert "the API of test/tiny-1 has no built-in search" in results(engine, session)[0]
         assert len(server.answered) == 2
 
 

@@ -101,7 +101,7 @@ async def test_n35_nothing_of_the_first_run_is_shown_or_kept_while_the_user_is_a
         await read_until(engine, session, ev.TurnFinished)
         assert list(engine.state(session).changes) == ["docs/made.txt"]
         assert engine.state(session).shell.directory == "docs"
-        assert "It was not allowed to." in results(engine, session)[0]
+        assert "which was not allowed." in results(engine, session)[0]
 
 
 async def test_n35_a_question_that_is_called_off_leaves_what_the_command_did(project, outside):
@@ -118,7 +118,7 @@ async def test_n35_a_question_that_is_called_off_leaves_what_the_command_did(pro
                     break
         await engine.wait_idle(session)
         assert list(engine.state(session).changes) == ["docs/made.txt"]
-        assert "It had ended when it was cancelled" in results(engine, session)[0]
+        assert "It had already finished when it was cancelled" in results(engine, session)[0]
 
 
 async def test_n35_a_yes_does_not_run_the_command_in_another_directory_than_it_showed(project, outside):

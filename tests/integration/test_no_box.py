@@ -64,7 +64,7 @@ def test_m13_s12_without_a_screen_no_command_runs_whatever_is_allowed(project, t
 def test_s12_box_run_and_doctor_say_why_and_what_would_help(project):
     ended = on_a_bare_machine(project, "box", "run", ".", "touch made")
     assert (ended.returncode, ended.stdout) == (125, "")
-    assert ended.stderr.startswith("agent-tui: not run: no box here: T1: ")
+    assert ended.stderr.startswith("agent-tui: not run: no sandbox here: T1: ")
     assert "[EPERM]. A container's syscall filter forbids namespaces or mounts." in ended.stderr
     assert [path.name for path in project.iterdir()] == ["a.py"]
     lines = on_a_bare_machine(project, "doctor", "--probe").stdout.splitlines()

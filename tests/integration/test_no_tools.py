@@ -60,7 +60,7 @@ async def test_a_model_that_refuses_tools_is_carried_on_with_in_the_same_turn(pr
         events = await run_turn(engine, session)
         assert events[-1].reason == "done"
         assert [text for text in notices(events) if "function calls" in text] == [
-            "openai/tiny-1 takes no function calls, so it writes what it wants done into its text (tags)."
+            "openai/tiny-1 supports no function calls, so it writes its calls as text (tags)."
         ]
         assert [event for event in events if isinstance(event, ev.ErrorRaised | ev.StepRetried)] == []
         documents = [event.document for event in events if isinstance(event, ev.DocumentFinished)]

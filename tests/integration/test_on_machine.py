@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from core.agent.base.budget import SubagentLimits, TurnBudget
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.config.settings import TurnLimits
 from core.exits import ExitCode
@@ -49,7 +49,7 @@ async def test_a_command_leaves_the_box_only_by_a_yes_to_exactly_that(auto, monk
         first, second = asked(seen)
         assert (first.kind, first.subject, first.permissions) == ("machine", text, ("all",))
         assert first.options == ("run_on_machine", "allow_once", "reject_once")
-        assert "what it does is not reviewed" in first.containment
+        assert "nothing it does is reviewed" in first.containment
         assert second.subject == text
         ran, refused, _ = documents(engine, session)
         assert (ran.permissions, ran.requested_permissions) == (("all",), ("all",))
@@ -153,7 +153,7 @@ async def test_what_is_not_on_the_disk_yet_is_said_and_not_seen(auto):
     write = calls(("write", {"file_path": "new.txt", "contents": "x\n"}))
     async with engine_of(auto, write, on_machine("ls"), says("ok")) as (engine, session):
         [request] = asked(await turn(engine, session, "run_on_machine"))
-        assert "1 file waits for your review" in request.containment
+        assert "1 file pending review" in request.containment
         assert documents(engine, session)[0].output.split() == ["a.txt"]
 
 
@@ -170,7 +170,7 @@ async def test_a_directory_that_only_waits_for_the_review_is_no_place_to_run_in(
     steps = [command("mkdir sub && touch sub/x && cd sub"), on_machine("touch made.txt"), says("ok")]
     async with engine_of(auto, *steps) as (engine, session):
         await turn(engine, session, "run_on_machine")
-        assert "is no directory of the project on the disk" in results(engine, session)[1]
+        assert "is not a directory of the project on disk" in results(engine, session)[1]
         assert not list(auto.rglob("made.txt"))
 
 
@@ -191,7 +191,7 @@ async def test_i1_nothing_leaves_the_box_for_a_project_that_is_not_trusted(tmp_p
     (tmp_path / "new").mkdir()
     async with engine_of(tmp_path / "new", on_machine("touch made.txt"), says("ok")) as (engine, session):
         assert asked(await turn(engine, session, "run_on_machine")) == []
-        assert "not said that they trust this project" in results(engine, session)[0]
+        assert "not trusted this project" in results(engine, session)[0]
         assert not (tmp_path / "new" / "made.txt").exists()
 
 
@@ -207,7 +207,7 @@ async def test_p2_a_directory_that_became_a_link_out_of_the_project_is_no_place_
         (auto / "sub").rename(auto / "was")
         (auto / "sub").symlink_to(tmp_path / "other")
         await turn(engine, session, "run_on_machine")
-        assert "is no directory of the project on the disk" in results(engine, session)[1]
+        assert "is not a directory of the project on disk" in results(engine, session)[1]
         assert not list(tmp_path.rglob("made"))
 
 
@@ -313,7 +313,7 @@ async def test_v9_a_command_on_the_machine_that_is_stopped_leaves_no_process_and
                     case ev.TurnFinished():
                         break
         await engine.wait_idle(session)
-        assert "what it did on their machine until then stays" in results(engine, session)[0]
+        assert "changes it had already made on their machine stay" in results(engine, session)[0]
         assert await asyncio.to_thread(wait_gone, int(output))
         assert (auto / "made.txt").exists()
 
@@ -357,7 +357,7 @@ async def test_m12_a_subagents_command_does_not_leave_the_box(tmp_path):
         case.answer_approvals("run_on_machine")
         await case.turn()
         assert case.of(ev.ApprovalRequested) == []
-        assert "a subagent's commands do not leave the box" in case.results()[0]
+        assert "a subagent's commands always stay sandboxed" in case.results()[0]
         assert case.tree() == {}
 
 
@@ -384,4 +384,17 @@ def test_print_refuses_to_leave_the_box_with_an_exit_code_unless_a_rule_is_given
     assert json.loads(capsys.readouterr().out)["documents"][0]["metadata"]["permissions"] == ["all"]
     assert (auto / "named.txt").exists()
     assert run_print(replace(allowed, output_format="text"), models=access(steps)) == ExitCode.DONE
-    assert "! On your machine, outside of the box: touch named.txt\n" in capsys.readouterr().err
+    assert "! Unsandboxed, on your machine: touch named.txt\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("trusted", "warned"), [(False, True), (True, False)])
+def test_print_warns_that_a_rule_for_the_machine_does_nothing_in_an_untrusted_project(
+    tmp_path, capsys, monkeypatch, trusted, warned
+):
+    monkeypatch.setattr("sys.stdin", None)
+    configured("")
+    (tmp_path / "new").mkdir()
+    arguments = PrintArguments(directory=tmp_path / "new", prompt="go", allow=("Machine(make)",), trust=trusted)
+    assert run_print(arguments, models=access([says("ok")])) == ExitCode.DONE
+    warning = "! This project is not trusted, so --allow has no effect: Machine(make). Answer yes when"
+    assert (warning in capsys.readouterr().err) == warned

@@ -218,7 +218,7 @@ async def test_what_passes_alone_and_fails_when_merged_is_not_completed(project)
         assert [
             verification.exit_code for verification in team.of(ev.TodoVerified) if verification.id == "rounding"
         ] == [0, 1]
-        assert "rounding: with what others did meanwhile it does not pass" in end.message
+        assert "rounding: together with the others' changes it does not pass" in end.message
         assert statuses(engine, team)["rounding"] == "in_progress"
         assert "rounding" in {hunk.todo for hunk in engine.state(team.session).changes["calc.py"].hunks}
         plays["rounding"] = [edit("round() is out", "round() is in"), says("It passes.")]
@@ -279,7 +279,7 @@ async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(projec
             return None
 
         end = await team.build(on=on)
-        assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again goes on with it")
+        assert (end.reason, end.message) == ("failed", "docs: it was stopped; building again continues it")
         ended = {todo_of(team, finish.id): finish.reason for finish in team.of(ev.SubagentFinished)}
         assert ended == {"docs": "interrupted", "showing": "done", "rounding": "done", "rate": "done"}
         place = SessionStore(project).sessions_path / team.session / "children"

@@ -79,11 +79,11 @@ def on_desktop(server: ProviderServer, **overrides: str) -> dict[str, str]:
 def shown(argv: list[str], project: Path, variables: dict[str, str]) -> None:
     """Press the key for the clipboard, write what is asked, and send it; until the answer is on screen."""
     with Terminal(argv, columns=100, rows=30, cwd=project, env=variables) as screen:
-        screen.wait_for(b"What shall be done", limit=25)
+        screen.wait_for(b"What shall be done")
         screen.write(b"\x16")  # Ctrl+V
-        screen.wait_for(b"[image 1: 640", limit=25)
+        screen.wait_for(b"[image 1: 640")
         screen.send("What is it?")
-        screen.wait_for(b"A gradient of colours", limit=25)
+        screen.wait_for(b"A gradient of colours")
 
 
 def assert_arrived(server: ProviderServer) -> None:

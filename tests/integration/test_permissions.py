@@ -13,10 +13,12 @@ from core.agent.base.call_lease import CallLease
 from core.agent.context.project_facts import describe_git_status
 from core.agent.gate.capabilities import CommandRunner
 from core.agent.turn.stages import build_capabilities
+from core.cli import permissions
 from core.engine import Engine
 from core.errors import ToolFailed
+from core.exits import ExitCode
 from core.modes import Access
-from core.permissions.audit import read_entries, verify_log
+from core.permissions.audit import find_log_fault, read_entries
 from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -149,7 +151,7 @@ async def test_a_pattern_that_does_not_speak_of_the_command_is_refused_and_the_q
 async def test_a_no_for_good_is_a_no_the_next_time(project):
     async with engine_of(project, command("echo 1"), command("echo 1"), says("ok")) as (engine, session):
         assert len(asked(await turn(engine, session, "reject_always"))) == 1
-        assert "refused exactly this command for good" in results(engine, session)[1]
+        assert "always denies exactly this command" in results(engine, session)[1]
 
 
 def build_runner(case: Case, lease: CallLease) -> CommandRunner:
@@ -168,9 +170,9 @@ async def test_m4_m5_the_launcher_runs_only_what_was_approved_as_it_was_approved
         return build_runner(case, lease or CallLease())
 
     approved = runner()
-    with pytest.raises(ToolFailed, match="not the command that was approved"):
+    with pytest.raises(ToolFailed, match="not the approved command"):
         await approved.run_command("touch y", time_limit=9)
-    with pytest.raises(ToolFailed, match="not the command that was approved"):
+    with pytest.raises(ToolFailed, match="not the approved command"):
         await approved.run_command("touch x", time_limit=9)
     approved = runner()
     case.emit(ev.ModeChanged(mode="debug"))
@@ -216,7 +218,21 @@ async def test_everything_that_was_allowed_and_run_is_in_the_audit_log(project):
         path = engine._find_session(session).directory.path / "audit.jsonl"
         kinds = [line.kind for line in read_entries(path)]
         assert kinds == ["approval.asked", "approval.answered", "command.ended", "file.written"]
-        assert verify_log(path) == ""
+        assert find_log_fault(path) is None
+
+
+async def test_the_audit_logs_of_a_project_are_verified_by_a_command(project, capsys):
+    arguments = permissions.parse([str(project), "--verify"])
+    assert permissions.run(arguments) == ExitCode.DONE
+    assert capsys.readouterr().out == "No session here has an audit log.\n"
+    async with engine_of(project, command("echo 1 > b.txt"), says("ok")) as (engine, session):
+        await turn(engine, session, "allow_once")
+        path = engine._find_session(session).directory.path / "audit.jsonl"
+    assert permissions.run(arguments) == ExitCode.DONE
+    assert capsys.readouterr().out == f"{session}  intact\n"
+    path.write_bytes(path.read_bytes().replace(b"allow_once", b"reject_once"))
+    assert permissions.run(arguments) == ExitCode.FAILED
+    assert capsys.readouterr().out == f"{session}  line 2 was changed\n"
 
 
 # paths
@@ -271,8 +287,8 @@ async def test_rules_on_paths_bind_every_file_tool_and_commands(project):
         assert [request.subject for request in seen] == ["a.lock", "cat private/x"]
         outputs = results(engine, session)
         assert "hunter2" not in "".join(outputs[:2] + outputs[4:])
-        assert "kept from the agent" in outputs[0]
-        assert "kept from the agent" in outputs[2]
+        assert "off limits to the agent" in outputs[0]
+        assert "off limits to the agent" in outputs[2]
         assert list(engine.state(session).changes) == ["a.lock"]
 
 
@@ -329,10 +345,10 @@ async def test_s5_the_network_is_asked_about_afterwards_and_the_command_runs_aga
         assert seen[1].subject == f"example.test:{outside.port}"
         assert seen[1].options == ("allow_once", "allow_session", "allow_always", "reject_once")
         first, second = results(engine, session)
-        assert first.startswith("[Run again, with the network to example.test")
+        assert first.startswith("[Run again with network access to example.test")
         assert "hello" in first
         assert "hello" not in second
-        assert "It was not allowed to." in second
+        assert "which was not allowed." in second
         lines = read_entries(engine._find_session(session).directory.path / "audit.jsonl")
         network = [line.data["host"] for line in lines if line.kind.startswith("network.")]
         assert network == ["example.test"] * 3
@@ -358,7 +374,7 @@ async def test_i8_after_secrets_and_foreign_data_a_standing_grant_is_asked_about
         seen = asked(await turn(engine, session, "allow_once", "allow_once", "allow_once", "reject_once"))
         assert [request.kind for request in seen] == ["command", "tool", "command", "network"]
         assert seen[2].network == ()
-        assert "secrets were read" in seen[3].reason
+        assert "has read secrets" in seen[3].reason
         assert "hello" not in results(engine, session)[2]
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.protocol import commands as cmd
 from core.protocol import events as ev
@@ -113,7 +113,7 @@ async def test_one_todo_is_built_alone_and_not_before_its_time(project):
     async with opened(project) as (engine, session):
         early = await engine.submit(cmd.PlanBuild(session=session, path=PATH, todo="b"))
         assert isinstance(early, cmd.Reject)
-        assert (early.code, early.message) == ("todo_blocked", "b waits for a.")
+        assert (early.code, early.message) == ("todo_blocked", "b depends on a.")
         unknown = await engine.submit(cmd.PlanBuild(session=session, path=PATH, todo="z"))
         assert isinstance(unknown, cmd.Reject)
         assert unknown.code == "todo_unknown"
@@ -153,7 +153,7 @@ async def test_an_edit_outside_shows_and_a_broken_file_is_told(project):
         async with contextlib.aclosing(engine.events(session, after=seq)) as stream:
             envelope = await anext(stream)
         assert isinstance(envelope.event, ev.Notice)
-        assert "the id b is that of the todo on line" in envelope.event.message
+        assert "the id b is already used by the todo on line" in envelope.event.message
         assert engine.state(session).seq == seq + 1
         assert engine.state(session).todos[0].content == "Make l well"
 
@@ -248,7 +248,7 @@ async def test_a_todo_that_waits_is_not_begun_by_the_user(project):
         for command in (early, replace(early, status="completed"), replace(early, anyway=True)):
             reply = await engine.submit(command)
             assert isinstance(reply, cmd.Reject)
-            assert (reply.code, reply.message[-15:]) == ("todo_blocked", "it waits for a.")
+            assert (reply.code, reply.message[-15:]) == ("todo_blocked", "it depends on a.")
         done = replace(early, status="completed", anyway=True)
         await submit(engine, done)
         assert next(todo for todo in engine.state(session).plans[PATH].todos if todo.id == "b").status == "completed"

@@ -43,7 +43,7 @@ def test_plans_are_listed_and_shown_with_what_is_ready(project, capsys):
     assert run("show") == 0
     output = capsys.readouterr().out
     assert "[ ] a: First  (ready)\n        verify: test -e ok\n" in output
-    assert "[ ] b: Second  (waits for a)\n" in output
+    assert "[ ] b: Second  (depends on a)\n" in output
     assert run("show", "login", "--json") == 0
     answer = json.loads(capsys.readouterr().out)
     assert (answer["ready"], answer["blocked_by"]) == (["a"], {"b": ["a"]})
@@ -69,7 +69,7 @@ def test_a_status_is_set_in_its_line(project, capsys):
 
 def test_a_todo_that_waits_is_not_begun_and_only_completed_by_force(project, capsys):
     for words in (("in_progress",), ("completed",)):
-        with pytest.raises(AgentTuiError, match=r"b can't be .* yet: it waits for a"):
+        with pytest.raises(AgentTuiError, match=r"b can't be .* yet: it depends on a"):
             run("set", "login", "b", *words)
     assert (project / ".cursor/plans/login_01234567.plan.md").read_text() == TEXT
     assert run("set", "login", "b", "completed", "--force") == 0

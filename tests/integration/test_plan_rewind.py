@@ -193,7 +193,7 @@ async def test_a_project_names_a_place_in_it_only(project, directory, expected):
     (project / ".agent-tui/config.toml").write_text(f'[plans]\ndirectory = "{directory}"\n')
     trust(project)
     async with planning(project, PLANNED, says("Planned.")) as (engine, session):
-        ignored = "`plans.directory` was ignored: a project names a place in it"
+        ignored = "`plans.directory` was ignored: a project can set it only to a path inside it"
         assert any(ignored in notice for notice in load_with_notices(project).notices) is not bool(expected)
         await run_turn(engine, session, "Plan it")
         assert len(files(project / (expected or ".cursor/plans"))) == 1

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments, parse
+from core.arguments import PrintArguments
+from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from tests.support.agent_case import DirectedModel, calls, says
@@ -67,7 +68,7 @@ def test_only_allowed_tools_run_and_tools_narrow_them_further(project, capsys):
     narrowed = json.dumps({"Read": {}, "read_file": {"allowed_paths": ["docs"]}, "grep": {"scope": "changed"}})
     with pytest.raises(SystemExit):
         options(project, "--allowed-tools", "Red")
-    assert "there is no tool of that name" in capsys.readouterr().err
+    assert "there is no tool with that name" in capsys.readouterr().err
     arguments = options(project, "--allowed-tools", "Read,list_dir", "--tools", narrowed.replace('"Read": {}, ', ""))
     steps = calls(
         ("read_file", {"target_file": "a.txt"}),
@@ -78,12 +79,12 @@ def test_only_allowed_tools_run_and_tools_narrow_them_further(project, capsys):
     model = DirectedModel([steps, says("Done.")])
     run_print(arguments, models=access_to(lambda *_: (model, "story"), MODEL))
     results = [message.content for message in model.requests[-1].messages if type(message).__name__ == "ToolMessage"]
-    assert "kept to other paths" in results[0]
+    assert "limited to other paths" in results[0]
     assert "a.txt" in results[1]
-    assert all("is switched off by the request" in result for result in results[2:])
+    assert all("is turned off by the request" in result for result in results[2:])
     text = "\n".join(str(message.content) for message in model.requests[0].messages)
-    assert "All tools are switched off now but those that this names." in text
-    assert "`list_dir`: to be called as usual" in text
+    assert "Only the tools named here are on; all others are off." in text
+    assert "`list_dir`: on, as usual" in text
 
 
 def test_appended_text_ends_the_system_prompt_of_a_new_session(project, capsys):
@@ -150,7 +151,7 @@ def test_an_added_directory_is_read_and_never_written(project, tmp_path, capsys)
     assert "notes.txt" in results[5]
     assert "kept.txt" not in results[5]
     assert "read_file and list_dir reach it" in results[6]
-    assert all("can only be read" in result for result in results[7:]), results[7:]
+    assert all("is read-only" in result for result in results[7:]), results[7:]
     assert sorted(path.name for path in other.iterdir()) == [
         ".cursorignore",
         ".env",

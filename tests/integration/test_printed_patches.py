@@ -103,5 +103,5 @@ def test_a_printed_patch_gives_what_an_accept_gives(project, tmp_path):
     assert read_tree(tmp_path / "exact") == accepted
     marked = {"hidden.txt", "form feed.txt", "bin.dat"}
     assert read_tree(tmp_path / "printed") == accepted | {name: before[name] for name in marked}
-    assert b"# hidden.txt: shown with marks, so it is no part of this patch" in printed
+    assert b"# hidden.txt: shown with marks, so it is not part of this patch" in printed
     assert "\u202e".encode() not in printed

@@ -97,7 +97,9 @@ async def test_after_a_private_run_no_word_of_it_is_left_and_what_waits_is_kept_
     async with provider_server([EDIT, RUN, f"{WORD} ends."]) as server:
         ended = await run(project, "-p", f"{WORD} begins", "--private", "--model", "openai/m", env=environment(server))
     assert (ended.code, f"{WORD} ends." in ended.out) == (ExitCode.DONE, True)
-    assert "nothing of the conversation is kept. What waits for your review is, without the conversation" in ended.err
+    assert (
+        "the conversation is not saved. The changes pending review are saved, without the conversation"
+    ) in ended.err
     assert holding(places) == []
     assert (project / "new.txt").exists() is False
     result = await run(project, "review", "--print", env=environment(None))
@@ -132,7 +134,7 @@ async def test_what_a_killed_one_left_in_memory_is_gone_at_the_next_start(projec
 @pytest.mark.parametrize("wanted", [("-c",), ("--resume", "ses_1")])
 async def test_a_kept_session_is_not_gone_on_with_in_private(project, wanted):
     both = await run(project, "-p", "Go", "--private", *wanted, env=environment(None))
-    assert (both.code, "a private session leaves nothing to go on with" in both.err) == (ExitCode.USAGE, True)
+    assert (both.code, "a private session can't be resumed" in both.err) == (ExitCode.USAGE, True)
     async with provider_server(["Hello."], repeat=True) as server:
         await run(project, "-p", "Go", "--model", "openai/m", env=environment(server))
         configured("privacy = true\n")

@@ -151,7 +151,7 @@ def test_d6_a_file_that_the_user_edits_after_the_crash_is_kept_and_the_rest_take
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == CRASHED
     review = LoggedCase(tmp_path, steps.append)
     review.put("pic", b"mine")
-    assert "taken back" in review.shadow.recover()[0]
+    assert "undone" in review.shadow.recover()[0]
     assert review.files() == {**OLD, "pic": b"mine"}
 
 

@@ -245,7 +245,7 @@ def test_n15_what_an_editor_writes_into_the_old_file_after_the_commit_is_kept_be
     ((backup_path, data),) = (entry for entry in review.files().items() if entry[0] != "d/a")
     assert (review.disk("d/a"), data) == (b"new\n", b"mine")
     assert backup_path.startswith("d/a.kept-")
-    assert notices(review) == [f"What that program wrote is kept as {backup_path}."]
+    assert notices(review) == [f"That program's version is saved as {backup_path}."]
 
 
 def test_n15_a_crash_between_the_exchange_and_the_look_gives_the_user_s_bytes_back(place):
@@ -260,7 +260,7 @@ def test_n15_a_crash_between_the_exchange_and_the_look_gives_the_user_s_bytes_ba
         return "not reached"
 
     assert in_a_child(work) == ""
-    assert case_of(place).shadow.recover() == ["An interrupted write of a was taken back."]
+    assert case_of(place).shadow.recover() == ["An interrupted write of a was undone."]
     assert case_of(place).files() == {"a": b"mine\n"}
 
 

@@ -72,7 +72,7 @@ async def test_i1_in_a_project_that_is_not_trusted_nothing_of_it_is_called_and_n
         assert [command.name for command in answer.commands] == ["mine"]
         reply = await engine.submit(cmd.TurnSubmit(session=session, text="/mine"))
         assert isinstance(reply, cmd.Reject)
-        assert "was not run: the user has not said that they trust this project" in reply.message
+        assert "was not run: the user has not trusted this project" in reply.message
         assert not (project / "made.txt").exists()
 
 
@@ -153,14 +153,14 @@ async def test_the_shell_lists_checks_and_explains(project):
     listed = await run(project, "commands", env=env)
     assert "/commit [message]  [project command: .claude/commands/git/commit.md]" in listed.out
     explanation = await run(project, "commands", "explain", "commit", "now", env=env)
-    assert "! would run, in the box and with nothing of it kept: touch made.txt; ls" in explanation.out
+    assert "! would run sandboxed, and its changes would be dropped: touch made.txt; ls" in explanation.out
     assert "Commit now, see @a.txt." in explanation.out
     assert (await run(project, "commands", "explain", "x", env=env)).code == 1
     skills = await run(project, "skills", env=env)
     assert "+ PDF  .claude/skills/pdf/SKILL.md" in skills.out
     checked = await run(project, "skills", "check", env=env)
     assert checked.code == 1
-    assert "the name 'PDF' is not as the standard wants it" in checked.out
-    assert ".claude/skills/q/SKILL.md is none: it has no description" in checked.out
+    assert "the name 'PDF' does not follow the standard" in checked.out
+    assert ".claude/skills/q/SKILL.md is not a skill: it has no description" in checked.out
     assert json.loads((await run(project, "skills", "--json", env=env)).out)["skills"][0]["name"] == "PDF"
     assert not (project / "made.txt").exists()

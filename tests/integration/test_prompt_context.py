@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from core.protocol import commands as cmd

@@ -178,7 +178,7 @@ async def test_what_a_compatible_host_refuses_is_left_out_from_then_on(message, 
 async def test_a_refusal_says_why():
     _, (answer,) = await played(Step(text="I can't.", refusal="It could harm.", finish="refused"))
     assert answer.finish == "refused"
-    assert answer.report.notice == "Why The server refused: It could harm."
+    assert answer.report.notice == "Reason given by The server: It could harm."
 
 
 async def test_an_answer_that_lost_its_thoughts_is_told_of():

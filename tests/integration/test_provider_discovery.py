@@ -12,10 +12,10 @@ from core.config.settings import ProviderSettings, Settings
 from core.providers.catalog import listing
 from core.providers.catalog import reported as told
 from core.providers.catalog.capabilities import find_capabilities
-from core.providers.catalog.discovery import discover_models
 from core.providers.catalog.listing import fetch_capabilities
 from core.providers.catalog.presets import KNOWN
 from core.providers.connection.endpoint import Endpoint
+from core.providers.discovery import discover_models
 from tests.support.provider_server import provider_server
 
 LIMIT = listing.LOCAL_SECONDS
@@ -115,8 +115,8 @@ async def test_a_silent_server_is_given_up_in_time(monkeypatch):
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (b"SSH-2.0-OpenSSH\r\n\r\n", "something else than a model server listens there."),
-        (b"HTTP/1.1 200 OK\r\n\r\n<html>a wiki</html>", "something else than a model server listens there."),
+        (b"SSH-2.0-OpenSSH\r\n\r\n", "something other than a model server is listening there."),
+        (b"HTTP/1.1 200 OK\r\n\r\n<html>a wiki</html>", "something other than a model server is listening there."),
         (b"HTTP/1.1 404 Not Found\r\n\r\n", "It answers with status 404."),
         (b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n", "It answers with status 302."),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{}", "2 bytes read on a total of 99 expected bytes."),
@@ -170,7 +170,7 @@ async def test_a_header_can_not_smuggle_a_line():
 def test_the_search_imports_no_sdk():
     code = (
         "import asyncio, sys\nfrom core.config.settings import Settings\n"
-        "from core.providers.catalog.discovery import discover_models\n"
+        "from core.providers.discovery import discover_models\n"
         "asyncio.run(discover_models(Settings()))\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'pydantic', 'genai_prices') if name in sys.modules])"
     )

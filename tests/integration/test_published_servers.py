@@ -31,7 +31,7 @@ NODE = shutil.which("node")
 ASKS = pytest.mark.skipif(not PLACE.is_dir(), reason="AGENT_TUI_MCP_SERVERS names no folder with published servers")
 NEEDS_NODE = pytest.mark.skipif(not (NODE and MODULES.is_dir()), reason="there is no Node, or none of its servers")
 NEEDS_PYTHON = pytest.mark.skipif(not (PLACE / "py").is_dir(), reason="there are no servers in Python")
-pytestmark = [ASKS, pytest.mark.slow]
+pytestmark = ASKS
 
 
 def configure(**entry: Any) -> None:

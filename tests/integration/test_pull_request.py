@@ -74,7 +74,7 @@ def offer_gh(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str = GH) 
 
 async def test_a_branch_is_pushed_and_nothing_is_before_the_command(project, tmp_path):
     async with session_in(project, access([writes("a.txt", edited(2)), says("Done.")])) as (engine, session):
-        assert (await preview_request(engine, session)).refused == "main has every commit of this branch."
+        assert (await preview_request(engine, session)).refused == "main already has all commits of this branch."
         await commit(engine, session, await accept_all(engine, session, "Renew line two."))
         answer = await preview_request(engine, session)
         assert (answer.branch, answer.base, answer.remote, answer.program) == ("renewed", "main", "origin", "")

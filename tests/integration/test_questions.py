@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments, ScreenArguments
+from core.arguments import PrintArguments, ScreenArguments
 from core.cli.print_mode.headless import run_print
 from core.engine import Engine, EngineOptions
 from core.exits import ExitCode

@@ -15,11 +15,11 @@ import psutil
 import pytest
 
 from benchmarks.terminal import Terminal
+from core.arguments import ScreenArguments
 from core.background.control import start_agent
 from core.background.locations import make_agents_dir
 from core.background.records import AgentRequest
 from core.background.sqlite_store import SqliteStore
-from core.cli.arguments import ScreenArguments
 from core.transports.stdio_client import connect
 from tests.support.background import opened, wait_for
 from tests.support.http_server import CHAT, prompt

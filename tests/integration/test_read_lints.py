@@ -50,7 +50,7 @@ async def test_only_what_the_edits_brought_is_told(tmp_path):
             "  b.py:3:17: F821 Undefined name `undefined`",
         ]
         assert one.startswith("ruff: 1 new problem (1 older, not shown)\n  a.py:2:8")
-        assert none.startswith("No linter of this project speaks of ruff.toml")
+        assert none.startswith("No linter of this project covers ruff.toml")
         assert "nowhere.py does not exist" in nowhere
         assert case.tree() == before
         assert case.of(ev.ApprovalRequested) == []
@@ -74,7 +74,7 @@ async def test_they_run_in_every_mode_and_nothing_stays(tmp_path, mode):
         (Settings(commands=CommandSettings(policy="human")), True, "The user runs the commands here"),
         (replace(AUTO, permissions=PermissionSettings(deny=("Shell(ruff *)",))), True, "The rule"),
         (replace(AUTO, permissions=PermissionSettings(ask=("Shell(ruff *)",))), True, "The rule"),
-        (AUTO, False, "trust this project"),
+        (AUTO, False, "trusted this project"),
     ],
     ids=["by hand", "denied", "asked", "untrusted"],
 )
@@ -91,7 +91,7 @@ async def test_without_a_box_they_are_not_run_and_the_answer_says_what_to_do(tmp
     case = Case(tmp_path, WRITE, read_lints(), says("."))
     with_ruff(case)
     await case.turn()
-    assert "nothing on this machine holds a command well enough" in case.results()[-1]
+    assert "commands can't be sandboxed on this machine, so none runs without asking" in case.results()[-1]
     assert "run_terminal_cmd" in case.results()[-1]
 
 

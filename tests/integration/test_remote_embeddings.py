@@ -143,7 +143,7 @@ async def test_a_search_from_the_shell_compares_by_the_model_that_sessions_have_
     words = parse(["index", "search", "where do letters go", "--limit", "1", str(project)])
     await asyncio.to_thread(run, words)
     output = capsys.readouterr()
-    assert "work/small-embed knows 0 pieces of the project. Until it knows nine tenths" in output.err
+    assert "work/small-embed has 0 pieces of the project. Until it has nine tenths" in output.err
     assert not server.asked, "a search from the shell fetches no vectors of the project"
     async with session_in(project, access()) as (engine, session):
         engine._load().services.models = type(engine._models)()  # the real providers
@@ -168,7 +168,7 @@ async def test_why_a_model_was_not_asked_is_said_with_the_answer(project, server
         engine._load().services.models = type(engine._models)()
         await engine._load().services.index.wait_ready(30)
         answer = await ask(engine, session)
-        assert "Until it knows nine tenths" in answer.status.problem
+        assert "Until it has nine tenths" in answer.status.problem
         await fill(engine, session)
         assert (await ask(engine, session)).status.problem == ""
         server.failures = [500] * 9
@@ -192,7 +192,7 @@ async def test_what_fails_in_passing_is_tried_again_and_a_refusal_does_not_stop_
         meaning = await fill(engine, session)
         answer = await ask(engine, session, "send_receipt")
         assert answer.hits[0].path == "mail.py"
-        assert "work/small-embed gave no vectors" in answer.status.problem
+        assert "work/small-embed returned no vectors" in answer.status.problem
         server.failures = []
         monkeypatch.setattr(remote_embeddings, "_RETRY_SECONDS", 0.0)
         assert not (await fill(engine, session)).problem, "after a while it is asked again"
@@ -232,7 +232,7 @@ async def test_privacy_forbids_it_and_says_so(project, server):
         await engine._load().services.index.wait_ready(30)
         answer = await ask(engine, session, "send_receipt")
         assert answer.hits[0].path == "mail.py"
-        assert "privacy is on: work/small-embed is not asked" in answer.status.problem
+        assert "privacy is on: work/small-embed is not used" in answer.status.problem
     assert server.asked == 0
 
 

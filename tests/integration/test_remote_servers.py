@@ -71,7 +71,7 @@ async def test_each_call_is_asked_about_with_the_host_that_it_goes_to_even_where
             asked = (await read_until(engine, session, ev.ApprovalRequested))[-1]
             assert (asked.subject, asked.reason) == (
                 "far:say",
-                "It goes out to 127.0.0.1, where nothing holds what it does.",
+                "It connects to 127.0.0.1, where it is not sandboxed.",
             )
             answer = cmd.ApprovalAnswer(session=session, id=asked.id, decision="reject_once")
             assert isinstance(await engine.submit(answer), cmd.Ack)
@@ -103,7 +103,7 @@ async def test_i11_a_remote_server_of_the_project_on_this_machine_is_reached_aft
             assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
             asked = (await read_until(engine, session, ev.QuestionAsked))[-1]
             assert server.url in asked.questions[0].text
-            assert "nothing holds what it does" in asked.questions[0].text
+            assert "can't be sandboxed" in asked.questions[0].text
             assert server.requests == []
             await answer_question(engine, session, asked, "yes")
             await read_until(engine, session, ev.TurnFinished)
@@ -113,10 +113,10 @@ async def test_i11_a_remote_server_of_the_project_on_this_machine_is_reached_aft
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        (401, "127.0.0.1 wants a login (401): agent-tui mcp login far."),
-        (403, "127.0.0.1 refuses this: it is not allowed to this login (403)."),
+        (401, "127.0.0.1 requires a login (401): agent-tui mcp login far."),
+        (403, "127.0.0.1 refused: this login is not allowed to do that (403)."),
         (404, "127.0.0.1 has no server at this address (404)."),
-        (418, "127.0.0.1 answers with an error (418)."),
+        (418, "127.0.0.1 returned an error (418)."),
     ],
 )
 async def test_a_status_is_told_in_words_and_not_tried_again(tmp_path, project, status, said):
@@ -177,7 +177,7 @@ async def test_a_call_that_may_have_been_taken_is_not_repeated(tmp_path, project
         async with session_in(project, model=model, trust=True) as (engine, session):
             await run_turn(engine, session)
             failed, reply = results(engine, session)
-            assert "far failed: 127.0.0.1 answers with an error (502)" in failed.content
+            assert "far failed: 127.0.0.1 returned an error (502)" in failed.content
             assert reply.content == "again"
     assert sum(b"tools/call" in body for body in server.bodies) == 2
 
@@ -198,8 +198,8 @@ async def test_a_certificate_that_nobody_vouches_for_ends_the_connection(tmp_pat
     ("entry", "said"),
     [
         ({"url": "ftp://example.org/"}, "does not begin with http"),
-        ({"url": "https://user:word@example.org/"}, "it holds a user name"),
-        ({"url": "https://example.org/", "headers": {"X": "a\nb"}}, "its header 'X' holds what no header may"),
+        ({"url": "https://user:word@example.org/"}, "it contains a user name"),
+        ({"url": "https://example.org/", "headers": {"X": "a\nb"}}, "its header 'X' is invalid"),
         ({"url": "https://example.org/", "headers": {"Host": "other"}}, "its header 'Host' can't be set"),
         ({"url": "https://${NOWHERE_SET}/"}, "the variable NOWHERE_SET is not set"),
     ],

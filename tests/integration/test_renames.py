@@ -40,7 +40,7 @@ async def test_n16a_a_git_mv_is_one_file_that_waits_in_every_count(project):
     ended = await asked(project, "git mv a.txt moved.txt && echo more >> b.txt")
     waits = [line for line in ended.err.splitlines() if "wait" in line or line.startswith("  ")]
     assert waits[:3] == [
-        "2 files wait for your review (1 renamed): agent-tui -c",
+        "2 files pending review (1 renamed): agent-tui -c",
         "  b.txt (+1 -0)",
         "  a.txt -> moved.txt (renamed)",
     ]
@@ -79,10 +79,10 @@ async def test_n16a_in_json_a_rename_names_its_old_path_and_counts_once(project)
 
 async def test_n16a_a_directory_that_moved_is_told_as_one_group(project):
     ended = await asked(project, "mkdir new && mv pkg new/pkg && mv a.txt z.txt")
-    assert "13 files wait for your review (13 renamed): agent-tui -c" in ended.err
+    assert "13 files pending review (13 renamed): agent-tui -c" in ended.err
     assert "  pkg/ -> new/pkg/ (12 files renamed)\n" in ended.err
     assert "  a.txt -> z.txt (renamed)\n" in ended.err
-    assert "m1.py" not in ended.err.split("files wait")[1]
+    assert "m1.py" not in ended.err.split("files pending")[1]
     printed = await said(project, "review", "--print")
     assert printed.out.startswith("# pkg/ -> new/pkg/ (12 files renamed)\n")
     assert printed.out.count("similarity index 100%") == 13
@@ -106,7 +106,7 @@ def applied(patch: str, project: Path, copy: Path) -> str:
 
 async def test_n16a_a_git_mv_with_edits_is_one_change_with_the_changed_lines(project, tmp_path):
     ended = await asked(project, f"mkdir dir; git mv a.txt dir/moved.txt; {EDIT}")
-    assert "1 file waits for your review (1 renamed): agent-tui -c" in ended.err
+    assert "1 file pending review (1 renamed): agent-tui -c" in ended.err
     assert "  a.txt -> dir/moved.txt (renamed, +2 -2)\n" in ended.err
     printed = await said(project, "review", "--print")
     patch = printed.out.partition("# git")[0]

@@ -9,7 +9,7 @@ import pytest
 
 from core.cli.arguments import parse
 from core.exits import ExitCode
-from core.permissions.audit import read_entries, verify_log
+from core.permissions.audit import find_log_fault, read_entries
 from core.permissions.saved_rules import SavedRules
 from core.protocol import documents as d
 from tests.integration.test_permissions import asked, engine_of, project, results, turn  # noqa: F401
@@ -34,7 +34,7 @@ def git(*words: str, cwd: Path) -> str:
 
 def audit(engine, session):
     path = engine._find_session(session).directory.path / "audit.jsonl"
-    assert verify_log(path) == ""
+    assert find_log_fault(path) is None
     return read_entries(path)
 
 
@@ -91,7 +91,7 @@ async def test_m10_a_host_that_a_rule_refuses_is_not_asked_about_and_that_is_sai
     configured('[permissions]\ndeny = ["WebFetch(*.test)"]\n')
     async with engine_of(auto, asking(GET.format(outside.port), "network"), says("ok")) as (engine, session):
         assert asked(await turn(engine, session)) == []
-        assert "network was not granted: a rule of the user refuses example.test" in results(engine, session)[0]
+        assert "network was not granted: one of the user's rules denies example.test" in results(engine, session)[0]
         assert documents(engine, session)[0].permissions == ()
         assert outside.heard == b""
 
@@ -111,7 +111,7 @@ async def test_a_job_is_granted_no_host(auto):
     job = asking("curl http://example.test/; sleep 60", "network", is_background=True)
     async with engine_of(auto, job, says("ok")) as (engine, session):
         assert asked(await turn(engine, session)) == []
-        assert "network was not granted: for a command in the background" in results(engine, session)[0]
+        assert "network was not granted: a background command" in results(engine, session)[0]
         assert engine._find_session(session).permissions.network_grants.list_hosts() == ()
 
 
@@ -179,10 +179,10 @@ async def test_without_a_user_a_host_is_not_granted_by_its_name_in_a_command(aut
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (["-p", "x", "--allow", "Machine(git push *)"], "no exact command"),
-        (["-p", "x", "--allow", "Service(localhost)"], "no service"),
+        (["-p", "x", "--allow", "Machine(git push *)"], "not name an exact command"),
+        (["-p", "x", "--allow", "Service(localhost)"], "not name a service"),
         (["-p", "x", "--allow", "everything"], "no permission rule"),
-        (["--allow", "Service(docker)"], "only goes with -p"),
+        (["--allow", "Service(docker)"], "works only with -p"),
     ],
 )
 def test_what_is_no_rule_or_has_no_place_is_a_wrong_argument(tmp_path, capsys, words, told):

@@ -7,7 +7,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from tests.support.agent_case import calls, says
 from tests.support.configured import configured

@@ -65,7 +65,7 @@ async def test_n16e_a_damaged_change_is_shown_as_such_and_can_be_rejected(projec
         await run_turn(engine, session)
         damage(changes(engine, session)["two"].pending.blob, how)
         diff = await engine.query(q.DiffQuery(session=session, path="two"))
-        assert "can't be shown or accepted" in str(diff)
+        assert "can no longer be shown or accepted" in str(diff)
         await submit(engine, resolve(session, "two", "accept"))
         assert "two" in changes(engine, session)
         await submit(engine, resolve(session, "two", "reject"))

@@ -49,8 +49,8 @@ def test_n43_each_path_that_is_not_written_is_named_with_its_reason(project, cap
     assert review(project, "--accept", "all") == ExitCode.REFUSED
     left = lines_of(capsys)
     assert set(left) == {"a.txt", "AGENTS.md", "made/new.txt"}
-    assert "by its name only" in left["AGENTS.md"]
-    assert "edited in the same place" in left["a.txt"]
+    assert "only by name" in left["AGENTS.md"]
+    assert "at the same place" in left["a.txt"]
     assert len(left["made/new.txt"]) > 20
     assert (project / "a.txt").read_text() == "mine\n"
     assert (project / "fine.txt").read_text() == "fine.txt, new\n"
@@ -68,7 +68,7 @@ def test_n43_a_path_that_is_named_and_not_written_has_its_reason(project, capsys
 @pytest.mark.parametrize("verdict", ["--accept", "--reject"])
 def test_n43_a_name_for_which_nothing_waits_is_told_so(project, capsys, verdict):
     assert review(project, verdict, "fin.txt", "fine.txt") == ExitCode.REFUSED
-    assert lines_of(capsys) == {"fin.txt": "(nothing waits there: agent-tui review --print lists what does)"}
+    assert lines_of(capsys) == {"fin.txt": "(not pending: agent-tui review --print lists what is)"}
     assert review(project, "--reject", "all", "AGENTS.md") == ExitCode.DONE
     assert review(project, verdict, "fine.txt") == ExitCode.REFUSED
     assert set(lines_of(capsys)) == {"fine.txt"}
@@ -79,4 +79,4 @@ def test_n43_what_all_leaves_when_it_rejects_is_named_with_its_reason(project, c
     assert review(project, "--reject", "all") == ExitCode.REFUSED
     left = lines_of(capsys)
     assert set(left) == {"AGENTS.md"}
-    assert "rejected by its name only" in left["AGENTS.md"]
+    assert "rejected only by name" in left["AGENTS.md"]

@@ -23,7 +23,7 @@ from tests.support.trust import trust
 from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
 from tui.chat.transcript import Transcript
-from tui.screens.dialogs.listings.agents import SubagentDialog
+from tui.dialogs.listings.agents import SubagentDialog
 
 GROSS = "    return price * (1 + RATE)"
 ASKS = {"questions": [{"id": "q", "prompt": "Which one?", "options": [{"label": "Red"}, {"label": "Blue"}]}]}
@@ -61,7 +61,7 @@ async def open_team(project: Path) -> AsyncIterator[tuple[AgentApp, Pilot[Any], 
         await until(pilot, lambda: len(state.transcript.subagents) == 4 and len(state.questions))
         await until(pilot, lambda: panes.side is not None and panes.side.current == "review")  # it came by itself
         await pilot.press("f9")
-        await until(pilot, lambda: "waits for you" in read_rows(app) and "✓" in read_rows(app))
+        await until(pilot, lambda: "waiting for you" in read_rows(app) and "✓" in read_rows(app))
         yield app, pilot, gate
 
 
@@ -76,7 +76,7 @@ async def test_one_is_read_while_it_works_and_stopped_and_what_it_has_is_kept(pr
         await pilot.press("x")
         await until(pilot, lambda: "⊘ generalPurpose · Do docs" in read_rows(app))
         assert app.screen is app.main
-        assert "what it had changed stays with it" in read_rows(app)
+        assert "its changes stay in its own shadow" in read_rows(app)
         assert app.main.state.subagents[docs].reason == "interrupted"
         mark(app, "Do rate")
         await pilot.press("x")

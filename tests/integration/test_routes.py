@@ -55,7 +55,7 @@ async def test_an_overloaded_model_gives_way_to_the_next_within_the_step_and_is_
         (taken,) = of(events, ev.RouteTaken)
         assert (taken.model, taken.instead_of) == ("second/n", "first/m")
         assert "verloaded" in taken.reason
-        assert any("second/n goes on with this turn" in notice.message for notice in of(events, ev.Notice))
+        assert any("second/n continues this turn" in notice.message for notice in of(events, ev.Notice))
         assert round(sum(waited), 6) <= routes.FALLBACK_BUDGET
         assert [event.model for event in of(events, ev.StepFinished)] == ["second/n"]
         asked = len(first.answered)
@@ -171,10 +171,10 @@ async def test_an_effort_that_the_model_does_not_have_is_the_nearest_below_and_t
         assert (route.effort, route.wanted) == ("xhigh", "max")
         messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
         assert len(messages) == 1
-        assert "first/gpt-5.4 has no effort max: xhigh is used; it has" in messages[0]
+        assert "first/gpt-5.4 has no effort level max: xhigh is used; it has" in messages[0]
         await submit(engine, cmd.ModelSet(session=session, model="first/unknown-thing"))
         messages = [notice.message for notice in await told(engine, session, ev.Notice) if "effort" in notice.message]
-        assert "first/unknown-thing has no effort to choose, as far as is known: max is not asked for." in messages[1]
+        assert "first/unknown-thing has no known effort levels: max is not sent." in messages[1]
         await run_turn(engine, session)
         assert [request.json.get("reasoning_effort") for request in first.answered] == ["xhigh", "xhigh", None]
         await engine.close()

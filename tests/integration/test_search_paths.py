@@ -144,9 +144,9 @@ def test_n34_no_program_of_the_project_runs_for_the_screen_and_its_engine(plante
     script.write_text("turns:\n  - steps:\n      - text: All of it is done.\n")
     words = [*PROGRAM, "--model", f"scripted/{script}"]
     with Terminal(words, cwd=planted.project, env=env) as terminal:
-        terminal.until_typed(limit=60)
+        terminal.until_typed()
         terminal.send(" do it")
-        terminal.wait_for(b"All of it is done.", limit=60)
+        terminal.wait_for(b"All of it is done.")
     assert planted.list_ran() == []
 
 

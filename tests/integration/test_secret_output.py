@@ -41,5 +41,5 @@ async def test_n16_k5_a_committed_secret_that_is_withheld_is_taken_out_of_what_g
     await engine.close()
     assert result.count("TOKEN=[redacted]") == 2
     assert "DEBUG=true" in result
-    assert "taken out of what it printed" in result
+    assert "removed from its output" in result
     assert not any(b"hunter2hunter2" in path.read_bytes() for path in session_path.rglob("*") if path.is_file())

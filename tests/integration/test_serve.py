@@ -18,7 +18,7 @@ from core.engine import Engine
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.transports.engines import Engines
-from core.transports.http.app import ALL_HANDLERS, STREAMS, build_document
+from core.transports.http.app import ALL_ROUTES, STREAMS, build_document
 from tests.fuzz.http_requests import send_random
 from tests.support.agent_case import says
 from tests.support.http_server import CHAT, TOKENS, parse_stream, prompt, serving
@@ -144,7 +144,7 @@ def test_what_the_routes_answer_is_what_the_openapi_document_says(project):
 
 
 async def _check_document(project: Path) -> None:
-    document = build_document(ALL_HANDLERS)
+    document = build_document(ALL_ROUTES)
     schema = schemathesis.openapi.from_dict(document)
     async with serving(project, access(), has_page=True) as served:
         wrong = await asyncio.to_thread(_call_all, schema, served.url)

@@ -19,6 +19,7 @@ from core.exits import ExitCode
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage
 from core.providers.connection import event_stream
+from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.failures import Api, build_exception_error
 from core.sessions.store import SessionStore
 from tests.support.agent_case import Case
@@ -184,13 +185,14 @@ async def test_a_model_may_think_for_longer_before_its_first_word(dialect, monke
 @pytest.mark.parametrize("dialect", DIALECTS)
 async def test_a_sign_of_life_is_not_silence(dialect, monkeypatch):
     monkeypatch.setattr(event_stream, "SILENCE_SECONDS", 2.5)
+    monkeypatch.setattr(Endpoint, "patience", 1.5)  # longer than the second of silence that would end it
     stream = "".join(data.decode() for _, data in events(Step(text="x" * 30), dialect, "m"))
     ends = {"openai": "finish_reason", "responses": "event: response.output_text.done"}
     head, _, _ = stream.partition(ends.get(dialect, "event: content_block_stop"))
     error = await failure_of(
         dialect, Step(raw=head.rpartition("\n\n")[0] + "\n\n", flood=": on it\n\n"), stall_seconds=1
     )
-    assert error.message == "The server (tiny-1) sent nothing but signs of life for 5 s."
+    assert error.message == "The server (tiny-1) sent nothing but signs of life for 1.5 s."
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

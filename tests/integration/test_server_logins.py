@@ -97,7 +97,7 @@ async def test_without_a_login_the_user_is_told_how_and_one_in_another_terminal_
         model = f"scripted/{tmp_path / 'turns.json'}"
         async with session_in(project, model=model, trust=True) as (engine, session):
             await run_turn(engine, session)
-            assert "127.0.0.1 wants a login (401): agent-tui mcp login far" in told(engine, session)
+            assert "127.0.0.1 requires a login (401): agent-tui mcp login far" in told(engine, session)
             await log_in(config_of(server), VARIABLES, Browser())
             await run_turn(engine, session)
             assert results(engine, session)[0].content == "hi"
@@ -142,7 +142,7 @@ async def test_what_the_issuer_refuses_for_good_is_not_asked_again(tmp_path, pro
         issuer.refresh.clear()
         async with session_in(project, model=script(tmp_path, "Done."), trust=True) as (engine, session):
             await run_turn(engine, session)
-            assert "wants a login (401): agent-tui mcp login far" in told(engine, session)
+            assert "requires a login (401): agent-tui mcp login far" in told(engine, session)
     assert sum(path == "/token" for _, path, _ in server.requests) == 2  # the login's, and one refresh
 
 
@@ -169,14 +169,14 @@ async def test_a_login_that_is_refused_says_why():
 
 async def test_a_login_that_nobody_comes_back_from_ends():
     async with serving(Issuer().build_server) as server:
-        with pytest.raises(ToolFailed, match="nobody came back"):
+        with pytest.raises(ToolFailed, match="nobody logged in"):
             await log_in(config_of(server), VARIABLES, lambda _: None, seconds=1.0)
 
 
 async def test_a_server_without_a_login_and_one_that_is_no_remote_say_so():
     async with serving() as server:
-        assert await log_in(config_of(server), VARIABLES, Browser()) == "far wants no login."
-    with pytest.raises(AgentTuiError, match="a program on this machine"):
+        assert await log_in(config_of(server), VARIABLES, Browser()) == "far needs no login."
+    with pytest.raises(AgentTuiError, match="a local program: it has"):
         await log_in(ServerConfig(name="near", command=("true",)), VARIABLES, Browser())
 
 
@@ -251,7 +251,7 @@ async def test_rights_that_a_server_misses_are_told_and_asked_for_by_the_next_lo
         await connection.load()
         with pytest.raises(ToolFailed):
             await connection.open(60.0, "")
-    assert link.problem == "127.0.0.1 wants a login with more rights (use write): agent-tui mcp login far"
+    assert link.problem == "127.0.0.1 requires a login with more rights (use write): agent-tui mcp login far"
     rights = list_scopes(store)
     assert rights == ("read", "use", "write")
     assert choose_scope("https://a.example/auth?scope=use&state=1", (), rights).endswith("=use+read+write&state=1")

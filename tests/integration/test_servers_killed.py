@@ -14,12 +14,13 @@ from typing import Any
 import psutil
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.transports.stdio_client import StdioClient, connect
 from core.user_dirs import get_config_dir
 from tests.support.box_tiers import offered
+from tests.support.processes import list_processes
 
 ROOT = Path(__file__).parents[2]
 SERVER = ROOT / "tests" / "support" / "mcp_server.py"
@@ -27,18 +28,6 @@ KILLS = int(os.environ.get("AGENT_TUI_KILLS", "3"))
 PATIENCE = 60.0
 MOMENTS = (("starts", ev.ToolRequested, 1), ("is idle", ev.ToolFinished, 1), ("is called", ev.ToolRequested, 2))
 pytestmark = pytest.mark.skipif(not any(tier.is_contained for tier in offered()), reason="servers need a box")
-
-
-def list_processes(word: str) -> list[int]:
-    """The processes that name this in their command line."""
-    running = psutil.process_iter(["cmdline", "status"])
-    return [
-        process.pid
-        for process in running
-        if process.pid != os.getpid()
-        and process.info["status"] != psutil.STATUS_ZOMBIE
-        and any(word in part for part in process.info["cmdline"] or ())
-    ]
 
 
 def wait_for_end(pids: list[int]) -> None:
@@ -79,7 +68,6 @@ async def run_until(client: StdioClient, session: str, kind: type, count: int) -
             return
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(900)
 async def test_s9_an_engine_that_is_killed_leaves_no_process_of_a_server(tmp_path):
     project, model = write_project(tmp_path)

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from core.arguments import PrintArguments
 from core.cli import sessions
-from core.cli.arguments import PrintArguments, parse
+from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
 from core.errors import StateError
 from core.exits import ExitCode
@@ -43,14 +44,14 @@ def test_sessions_are_listed_and_shown_as_json(project, capsys, monkeypatch):
     assert [change["path"] for change in details["pendingChanges"]] == ["b.txt"]
     _, out = run(capsys, "show", session)
     assert "prompt 1   Write b" in out
-    assert "waits      b.txt (+1 -0)" in out
+    assert "pending    b.txt (+1 -0)" in out
 
 
 def test_a_session_is_renamed_and_deleted_with_what_waits_only_by_force(project, capsys):
     [session] = [directory.name for directory in SessionStore(project).list_directories()]
     assert run(capsys, "rename", session, "The", "b", "file")[0] == ExitCode.DONE
     assert json.loads(run(capsys, "show", session, "--json")[1])["title"] == "The b file"
-    with pytest.raises(StateError, match="1 edit waits in it"):
+    with pytest.raises(StateError, match="1 edit pending review"):
         run(capsys, "delete", session)
     assert json.loads(run(capsys, "delete", session, "--force", "--json")[1]) == {"id": session, "deleted": True}
     assert SessionStore(project).list_directories() == []
@@ -104,21 +105,21 @@ def test_a_session_is_exported_to_standard_output_and_to_a_new_file(project, cap
     [session] = [directory.name for directory in SessionStore(project).list_directories()]
     _, out = run(capsys, "export", session)
     assert "# Write b" in out
-    assert "b.txt: waits for a review" in out
+    assert "b.txt: pending review" in out
     page = tmp_path / "b.html"
     assert run(capsys, "export", session, "--format", "html", "-o", str(page)) == (ExitCode.DONE, "")
     assert page.read_text().startswith("<!doctype html>")
-    with pytest.raises(StateError, match="is there already"):
+    with pytest.raises(StateError, match="already exists"):
         run(capsys, "export", session, "-o", str(page))
 
 
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (("search",), "search takes the words"),
-        (("list", "--force"), "--force only goes with delete"),
-        (("show", "ses_a", "-o", "x"), "--output only goes with export"),
-        (("tag", "ses_a", "a,b"), "is no tag"),
+        (("search",), "search needs the words"),
+        (("list", "--force"), "--force works only with delete"),
+        (("show", "ses_a", "-o", "x"), "--output works only with export"),
+        (("tag", "ses_a", "a,b"), "is not a tag"),
     ],
 )
 def test_what_does_not_go_together_is_said(words, problem, capsys):

@@ -58,7 +58,7 @@ async def test_a_skill_is_told_by_name_opened_once_and_recorded(project):
         assert "Use the script." not in first
         one, two = contents(engine, session, ToolMessage)
         assert "Use the script." in one
-        assert two == "pdf is open: its text stands above, unchanged."
+        assert two == "pdf is already open: its text is above, unchanged."
         (activated,) = state_of(engine, session).skills.values()
         assert (activated.name, activated.path) == ("pdf", ".claude/skills/pdf/SKILL.md")
         await turn(engine, session, "again")
@@ -89,7 +89,7 @@ async def test_a_file_of_a_users_skill_is_read_and_none_beside_it(tmp_path):
         await turn(engine, session)
         read, beside, missing = contents(engine, session, ToolMessage)
         assert read == "More."
-        assert "leads out of the skill's folder" in beside
+        assert "is outside the skill's folder" in beside
         assert "The files are: more/x.md." in missing
 
 

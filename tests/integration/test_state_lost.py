@@ -157,14 +157,14 @@ def test_n42_a_prompt_whose_session_is_taken_away_ends_with_an_error(project, ca
     output = capsys.readouterr()
     assert code == ExitCode.FAILED
     assert "Done." in output.out
-    assert "no longer kept" in output.err
+    assert "no longer saved" in output.err
 
 
 def test_n42_the_screen_does_not_offer_to_go_on_with_what_is_gone(tmp_path):
     from tui.notices import format_exit_summary
     from tui.state import ViewState, show_event
 
-    raised = ev.ErrorRaised(code="state_lost", message="this session is no longer kept: /x was removed.")
+    raised = ev.ErrorRaised(code="state_lost", message="this session is no longer saved: /x was removed.")
     view = ViewState(session_id="ses_1")
     show_event(
         view,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -145,7 +145,7 @@ async def test_the_engine_ends_when_its_client_is_killed(project):
 import asyncio, sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.protocol import commands as cmd
 from core.transports.stdio_client import connect
 

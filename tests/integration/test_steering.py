@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from core.engine import Engine, EngineOptions
 from core.errors import ProviderError
 from core.protocol import commands as cmd

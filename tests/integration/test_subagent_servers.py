@@ -80,7 +80,7 @@ async def test_i4_what_a_server_writes_for_a_subagent_is_its_own_until_it_is_mer
         assert proposed == {"mine.txt"}, "the parent has nothing of it before it is merged"
         one, two = (list_answers(child) for child in read_children(engine, project, team.session))
         assert one == ["mine", "written\n[changed: created one.txt; pending review]"]
-        assert "No such file" in two[0], "what the other one wrote is not there"
+        assert "No such file" in two[0], "what the other one wrote does not exist"
         state = engine.state(team.session)
         assert list_answers(state)[-1] == "one", "the parent's server sees what was merged"
         assert {path: change.origin.tool for path, change in state.changes.items()} == {
@@ -100,7 +100,7 @@ async def test_m12_who_explores_calls_what_reads_and_what_it_writes_is_thrown_aw
     async with open_build(project, plays) as (engine, team):
         await converse(engine, team.session, "[part parent]")
         [[refused, lied, seen]] = (list_answers(child) for child in read_children(engine, project, team.session))
-        assert "calls only tools that say that they change nothing" in refused
+        assert "calls only tools that declare themselves read-only" in refused
         assert (lied, seen.splitlines()[0]) == ("read", '"""Prices."""')
         assert not engine.state(team.session).changes
         assert not (project / "lied.txt").exists()
@@ -140,7 +140,7 @@ async def test_m12_an_agent_of_the_users_has_the_tools_of_servers_that_it_names(
         prompt = "\n".join(message.content for message in child.messages if isinstance(message, UserMessage))
         assert ("mcp__small__read" in prompt, "mcp__small__write" in prompt) == (can_read, can_write)
         answers = list_answers(child)
-        withheld = ["is not among what you were given" in answer for answer in answers]
+        withheld = ["is not among the tools you have" in answer for answer in answers]
         assert withheld == [not can_read, not can_write], answers
         assert ("new.txt" in engine.state(team.session).changes) == can_write
 

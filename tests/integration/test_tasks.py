@@ -86,7 +86,7 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
         assert max(map(len, at_work)) == 4
         asked = [request.call for request in of(seen, ev.ToolRequested)]
         assert [start.call for start in of(seen, ev.SubagentStarted)] == asked, "in the order of the calls"
-        [waits] = [output for output in of(seen, ev.ToolOutput) if "4 subagents are at work" in output.text]
+        [waits] = [output for output in of(seen, ev.ToolOutput) if "4 subagents are running" in output.text]
         assert waits.call == of(seen, ev.ToolRequested)[4].call
         messages = results(engine, team.session)
         assert [message.content.split("\n")[0] for message in messages] == [
@@ -96,8 +96,8 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
             "New.",
             "Late.",
         ]
-        assert "Its changes are among yours now: docs/use.md." in messages[2].content
-        assert "They clash in calc.py" in messages[1].content
+        assert "Its changes are merged into yours: docs/use.md." in messages[2].content
+        assert "They conflict in calc.py" in messages[1].content
         assert any("Do rate: it clashes" in notice.message for notice in of(seen, ev.Notice))
         changes = engine.state(team.session).changes
         assert set(changes) == {"calc.py", "docs/use.md", "NEWS.md", "fifth.txt"}
@@ -132,7 +132,7 @@ async def test_who_explores_changes_nothing_and_reports(project):
         answers = [message for message in child.messages if isinstance(message, ToolMessage)]
         assert "made" in answers[0].content
         assert [answer.is_error for answer in answers] == [False, True, True]
-        assert "task (spawn) is not among what you were given" in answers[2].content
+        assert "task (spawn) is not among the tools you have" in answers[2].content
         state = engine.state(team.session)
         assert (dict(state.changes), state.review.bulks) == ({}, ())
         assert not (project / "made").exists()
@@ -228,7 +228,8 @@ async def test_an_interrupt_is_over_when_the_last_of_them_has_stopped_also_a_sec
         assert ended == [("Do waits", "interrupted", 1), ("Do runs", "interrupted", 1)], "before the turn, and once"
         contents = [result.content for result in results(engine, team.session)]
         reason = (
-            "it was stopped. What it changed is kept with it and not merged. `resume` with this id goes on with it."
+            "it was stopped. Its changes are kept with it and not merged. "
+            "Call again with `resume` and this id to continue it."
         )
         assert contents == [f"[generalPurpose {name} did not finish: {reason}]" for name in titles]
 
@@ -353,7 +354,7 @@ async def test_the_users_own_agents_have_their_tools_and_limits(project):
         assert "did not finish: Stopped after 3 steps" in limited
         assert "narrow (.claude/agents/narrow.md) can't start: `Bash(git *)`" in narrow
         assert "Did you mean reviewer?" in misspelt
-        assert "There is no subagent 'sub_0' that could go on" in unknown
+        assert "There is no subagent 'sub_0' that could continue" in unknown
         offer = engine.state(team.session).messages[0].content
         assert "- reviewer: Reads and judges." in offer
         assert "- narrow" not in offer

@@ -65,7 +65,7 @@ async def test_m2_commands_in_ask_and_plan_leave_shadow_and_project_as_they_were
         await case.turn()
         first, second = case.results()
         assert "a.py\npending.txt\nx\nz" in first
-        assert "what it changed was discarded" in first
+        assert "its changes were discarded" in first
         assert "a.py\npending.txt\n[" in second
         assert pending(case) == before
         assert case.tree() == {"a.py": b"x = 1\n"}
@@ -82,7 +82,7 @@ async def test_the_shell_remembers_its_directory_and_its_variables_but_writes_no
     async with boxed(tmp_path, *steps) as case:
         await case.turn()
         assert f"{case.project}/sub|x y|geheim|none" in case.results()[1]
-        assert "outside of the workspace" in case.results()[1]
+        assert "outside the workspace" in case.results()[1]
         assert f"\n{case.project}\n" in case.results()[2]
         moved = case.of(ev.ShellMoved)
         assert (moved[0].directory, moved[0].environment, moved[0].removed) == ("sub", {"A": "x y"}, ("LANG",))
@@ -115,12 +115,12 @@ async def test_the_user_sees_what_a_job_writes_and_changes_while_it_runs_and_the
     steps = [command("echo up; echo 1 > made; read line", is_background=True), says(".")]
     async with boxed(tmp_path, *steps) as case:
         await case.turn()
-        [looked] = case.session.terminal.jobs.look(10)
+        [looked] = case.session.terminal.jobs.list_with_output(10)
         touched = case.session.terminal.jobs.get_job("job_1").execution.list_touched()
         assert (looked.output, touched) == ("up", ("made",))
-        assert case.session.terminal.jobs.look(0)[0].output == ""
+        assert case.session.terminal.jobs.list_with_output(0)[0].output == ""
         await case.session.terminal.jobs.end("job_1")
-        assert "made" in case.session.terminal.jobs.look(5)[0].result.effects
+        assert "made" in case.session.terminal.jobs.list_with_output(5)[0].result.effects
         assert case.session.terminal.jobs.get_job("job_1").execution.list_touched() == ()
 
 
@@ -182,7 +182,7 @@ async def test_a_stopped_command_is_dropped_and_the_model_and_the_user_are_told(
         await begun.wait()
         assert case.session.interrupt()
         assert (await turn).reason == "interrupted"
-        assert "what it had changed until then was dropped" in case.results()[0]
+        assert "the changes it had made were dropped" in case.results()[0]
         assert "begun" in case.results()[0]
         assert case.of(ev.EffectsRecorded)[0].discarded
         await case.session.terminal.close()
@@ -220,7 +220,7 @@ async def test_s12_a_box_that_can_not_start_a_command_is_an_error_and_nothing_ru
         box = await case.session.terminal.host.box.find()
 
         async def refuses(_spec, _on_output, _on_errors=None):
-            raise ToolFailed("The box could not be set up: no more namespaces.")
+            raise ToolFailed("The sandbox could not be set up: no more namespaces.")
 
         box.start = refuses
         await case.turn()

@@ -119,7 +119,7 @@ CRASH = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from tests.support.scripted_client import ScriptedClient
 from tui import app
 from tui.screens.controllers.pages import PageController
@@ -140,7 +140,7 @@ STOP = f"""
 import os, queue, signal, sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from tests.support.scripted_client import ScriptedClient
 from tui import app
 

@@ -24,7 +24,7 @@ LISTENER = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
 from pathlib import Path
-from core.cli.arguments import ScreenArguments
+from core.arguments import ScreenArguments
 from tests.support.scripted_client import ScriptedClient
 from textual import events
 from tui import app
@@ -194,7 +194,6 @@ def is_trusted_content(terminal: Terminal) -> None:
     raise TimeoutError(f"it hears nothing; the end: {find_screen_text(terminal)[-400:]}")
 
 
-@pytest.mark.slow
 def test_after_a_minute_of_any_bytes_the_program_is_there_and_hears_ctrl_c(tmp_path):
     dice = random.Random(os.environ.get("AGENT_TUI_SEED", "35"))
     with Terminal([sys.executable, "-c", LISTENER], cwd=tmp_path, env={**os.environ, "EDITOR": "true"}) as terminal:

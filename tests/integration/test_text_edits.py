@@ -42,7 +42,7 @@ async def test_it_is_applied_shown_as_an_edit_and_sent_back_as_it_was(project, m
         asked = [request for request in server.requests if request.path.endswith(("/chat/completions", "/messages"))]
         third = asked[2].json["messages"]
         assert json.dumps(reply) in json.dumps(third)
-        assert "taken for an edit" in str(third[-1]["content"])
+        assert "treated as a call" in str(third[-1]["content"])
         for request in asked:
             assert_valid(request)
         assert_prefixes_hold(asked)

@@ -82,11 +82,11 @@ async def test_a_tool_finds_and_reads_nothing_outside_of_its_paths(project):
         assert "src/app.py" in hits
         assert "src/deep/one.py" in hits
         assert "tests/test_app.py" not in hits
-        assert "tests/test_app.py is kept from the agent" in refused
+        assert "tests/test_app.py is off limits to the agent" in refused
         assert "allowed_paths" in refused
         assert "import os" in read
         contents = [message.content for message in engine.state(session).messages if isinstance(message, UserMessage)]
-        assert any("`grep`: only below src/" in content for content in contents), "the model knows before it calls"
+        assert any("`grep`: only in src/" in content for content in contents), "the model knows before it calls"
 
 
 async def test_a_request_narrows_its_turn_alone(project):
@@ -94,8 +94,8 @@ async def test_a_request_narrows_its_turn_alone(project):
     async with opened(project, steps) as (engine, session):
         await ask(engine, session, grep=ToolSettings(enabled=False), read_file=ToolSettings(scope="changed"))
         grep, *reads = results(engine, session)
-        assert "grep is switched off by the request" in grep
-        assert all("is kept from the agent" in text for text in reads)
+        assert "grep is turned off by the request" in grep
+        assert all("is off limits to the agent" in text for text in reads)
         await ask(engine, session)
         grep, *reads = results(engine, session)[3:]
         assert "src/app.py" in grep
@@ -105,11 +105,11 @@ async def test_a_request_narrows_its_turn_alone(project):
 async def test_a_request_can_not_widen_and_names_tools_that_there_are(project):
     async with opened(project, LOOKS, "[tools.grep]\nenabled = false\n") as (engine, session):
         await ask(engine, session, grep=ToolSettings(enabled=True))
-        assert "grep is switched off in the settings (tools.grep.enabled)" in results(engine, session)[0]
+        assert "grep is turned off in the settings (tools.grep.enabled)" in results(engine, session)[0]
         wrong = cmd.TurnSubmit(session=session, text="x", available_tools={"gerp": ToolSettings()})
         refused = await engine.submit(wrong)
         assert isinstance(refused, cmd.Reject)
-        assert "there is no tool of that name. Did you mean grep" in refused.message
+        assert "there is no tool with that name. Did you mean grep" in refused.message
 
 
 @pytest.mark.parametrize("path", ["/etc", "~/x", "../x", "src/../../x"])
@@ -119,7 +119,7 @@ def test_p21_a_path_that_leads_out_of_the_project_is_refused_where_it_stands(tmp
     with pytest.raises(ConfigError) as caught:
         load_settings(tmp_path)
     assert "config.toml, line 1: `tools.grep`: allowed_paths has" in caught.value.message
-    assert "leads out of the project" in caught.value.message
+    assert "points outside the project" in caught.value.message
 
 
 async def test_a_tool_that_there_is_not_is_told_with_its_table(project):
@@ -146,7 +146,7 @@ def test_p_narrows_its_tools_in_the_words_of_the_configuration_or_of_a_request(p
         document["metadata"]["result"] for document in response["documents"] if document["type"] == "tool_call"
     ]
     assert "switched off by the request" in search["data"]
-    assert "kept from the agent" in refused["data"]
+    assert "off limits to the agent" in refused["data"]
     assert read["status"] == "success"
 
 
@@ -157,7 +157,7 @@ def test_p_narrows_its_tools_in_the_words_of_the_configuration_or_of_a_request(p
         ('{"grep": false}', "expected `object`"),
         ('{"grep": {"enabled": "no"}}', "enabled"),
         ('{"grep": {"paths": []}}', "paths"),
-        ('{"grep": {"allowedPaths": ["../x"]}}', "leads out of the project"),
+        ('{"grep": {"allowedPaths": ["../x"]}}', "points outside the project"),
     ],
 )
 def test_tools_that_are_no_tables_are_refused_on_the_command_line(given, words, capsys):
@@ -177,7 +177,7 @@ async def test_only_what_is_pending_is_in_the_scope_changed(project):
         await converse(engine, session, "[part it]")
         _, new, old = results(engine, session)
         assert "x = 1" in new
-        assert "src/app.py is kept from the agent" in old
+        assert "src/app.py is off limits to the agent" in old
 
 
 async def test_a_mode_narrows_a_tool_and_a_command_that_can_not_be_kept_to_paths_does_not_run(project):
@@ -187,8 +187,8 @@ async def test_a_mode_narrows_a_tool_and_a_command_that_can_not_be_kept_to_paths
         assert isinstance(await engine.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
         await converse(engine, session, "[part it]")
         grep, command = results(engine, session)
-        assert "grep is switched off in ask mode" in grep
-        assert "can't be kept to some paths of the project" in command
+        assert "grep is turned off in ask mode" in grep
+        assert "can't be limited to some paths of the project" in command
 
 
 async def test_the_limits_of_a_request_hold_for_its_subagents(project):
@@ -227,8 +227,8 @@ async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
         assert read.tokens > 50
         assert "open_file" in read.aliases
         assert read.reason == ""
-        assert row(before, "grep").reason == "only below src/; only files with pending changes"
-        assert row(before, "write").reason == "each call is asked about"
+        assert row(before, "grep").reason == "only in src/; only files with pending changes"
+        assert row(before, "write").reason == "the user is asked before each call"
         assert row(before, "delete_file").state == "absent"
         assert "tools.delete_file.enabled" in row(before, "delete_file").reason
         assert row(before, "apply_patch").reason == "an edit format of other models"
@@ -256,7 +256,7 @@ async def test_the_example_of_the_page_about_settings_holds(project):
         await engine.wait_idle(session)
         asking = await engine.query(ToolsQuery(session=session))
         assert isinstance(asking, ToolsAnswer)
-        assert "switched off in ask mode" in row(asking, "web_fetch").reason
+        assert "turned off in ask mode" in row(asking, "web_fetch").reason
         await converse(engine, session, "[part it]")
         assert all("import os" in result for result in results(engine, session)), "src and tests are among its paths"
 

@@ -299,7 +299,7 @@ async def test_n3_without_a_screen_it_says_which_words_were_changed(project):
     (project / ".agent-tui" / "config.toml").unlink()
     ended, requests = await ask(project, "ok")
     assert (ended.code, ended.out) == (ExitCode.DONE, "ok\n")
-    assert "Changed since you trusted this project, so not read: AGENTS.md." in ended.err
+    assert "Changed since you trusted this project, so not loaded: AGENTS.md." in ended.err
     assert OTHER not in str(requests[0].json)
     assert RULE in str(requests[0].json)
     ended, requests = await ask(project, "ok", arguments=("--trust",))

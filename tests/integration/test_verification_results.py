@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.engine import Engine
-from core.engine.session.verification import MOVED, STOPPED, Verifier
+from core.engine.session.verification import CHANGED_MEANWHILE, STOPPED, Verifier
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -65,7 +65,7 @@ async def test_n27_the_same_content_needs_no_second_run_and_any_other_does(proje
         second = await verify(engine, session, tests_only=True)
         assert (count_runs(first), count_runs(second)) == (1, runs)
         for events in (first, second):
-            assert "by tests or settings changed here (tests/test_price.py)" in events[-1].reason
+            assert "with tests or settings changed here (tests/test_price.py)" in events[-1].reason
         check = engine.state(session).changes["shop/price.py"].check
         assert check is not None
         assert (check.is_verified, check.changed_here) == (False, ("tests/test_price.py",))
@@ -106,7 +106,7 @@ async def test_n27_what_moves_while_the_checks_run_is_not_accepted(project, plac
 
         await Verifier(engine._find_session(session), cmd.ChangesVerify(), save_meanwhile).run()
         events = await read_until(engine, session, ev.VerificationFinished, after=before)
-        assert events[-1].reason == MOVED
+        assert events[-1].reason == CHANGED_MEANWHILE
         assert events[-1].accepted == ()
     assert (project / "shop/price.py").read_text() == ("# mine\n" if place == "shop/price.py" else PRICE)
 

@@ -62,7 +62,7 @@ FORGERIES = {
     ),
     "its exit code is ignored": ("true", "make check"),
     "it runs no test": ("true", "make check-empty"),
-    "the shell stands elsewhere": (
+    "the shell is elsewhere in the file": (
         "mkdir -p build/x && echo 'def test_x(): pass' > build/x/test_x.py && cd build/x && touch pytest.ini",
         "python -m pytest -q",
     ),
@@ -139,7 +139,7 @@ def test_n27_what_the_change_itself_decides_the_check_by_is_named_and_verifies_n
     assert code == ExitCode.REFUSED
     assert (project / "shop/price.py").read_text() == PRICE
     assert "Verified by" not in err
-    if "passed, by tests or settings changed here" not in err:
+    if "passed, but with tests or settings changed here" not in err:
         assert "wait for your review" in err
 
 
@@ -154,7 +154,7 @@ def test_n27_tests_changed_with_good_code_are_named_and_left_to_the_user(project
     steps = (write("shop/price.py", GOOD), write("tests/test_price.py", more), run("python -m pytest -q"))
     assert accept_verified(project, *steps) == ExitCode.REFUSED
     assert (project / "shop/price.py").read_text() == PRICE
-    assert "passed, by tests or settings changed here (tests/test_price.py)" in capsys.readouterr().err
+    assert "passed, but with tests or settings changed here (tests/test_price.py)" in capsys.readouterr().err
 
 
 def test_n27_a_dependency_of_the_session_alone_makes_a_check_unclear_in_plain_words(project, capsys):
@@ -164,8 +164,8 @@ def test_n27_a_dependency_of_the_session_alone_makes_a_check_unclear_in_plain_wo
     steps = (write("shop/price.py", uses), run(build), run("python -m pytest -q"))
     assert accept_verified(project, *steps) == ExitCode.REFUSED
     err = capsys.readouterr().err
-    assert "`python -m pytest -q` could not be checked clean: it ended with" in err
-    assert "without what the session's commands left in ignored files (node_modules)" in err
+    assert "`python -m pytest -q` could not be run clean: it exited with" in err
+    assert "without the ignored files that the session's commands left (node_modules)" in err
     assert (project / "shop/price.py").read_text() == PRICE
 
 

@@ -81,7 +81,7 @@ async def test_m10_a_host_that_nobody_granted_is_asked_about_and_a_yes_for_good_
     async with web_session(project, host, *both) as (engine, session, _):
         asked = await play(engine, session, "allow_always")
         assert [(request.kind, request.subject) for request in asked] == [("host", "docs.example:80")]
-        assert asked[0].containment == "wanted by: web_fetch http://docs.example/"
+        assert asked[0].containment == "requested by: web_fetch http://docs.example/"
         assert ["Hello there" in result for result in results(engine, session)] == [True, True]
         assert [str(rule) for rule in SavedRules(project).parse_rules()] == ["WebFetch(docs.example)"]
         assert list(engine.state(session).foreign_sources) == ["docs.example"]
@@ -136,7 +136,7 @@ async def test_i6_what_a_page_says_stays_in_its_tag_and_changes_no_mode(project,
     async with web_session(project, host, fetching("http://docs.example/"), says("ok")) as (engine, session, _):
         await play(engine, session)
         text = results(engine, session)[0]
-        assert text.startswith('<web_page url="http://docs.example/" title="Docs" kind="html" note="foreign text')
+        assert text.startswith('<web_page url="http://docs.example/" title="Docs" kind="html" note="untrusted text')
         assert text.count("</web_page>") == 1
         assert "<system_reminder>" not in text
         assert engine.state(session).mode == "agent"
@@ -175,7 +175,7 @@ async def test_a_question_about_a_long_page_is_answered_from_its_beginning_and_t
     steps = fetching("http://docs.example/", prompt="What is it?"), says("It is a word."), says("ok")
     async with web_session(project, host, *steps) as (engine, session, model):
         await play(engine, session)
-        extent = 'extent="only its first 1,000 of 5,000 characters were read"'
+        extent = 'extent="only the first 1,000 of 5,000 characters were read"'
         answer = results(engine, session)[0]
         assert answer.startswith("<web_answer ")
         assert extent in answer

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -72,7 +72,7 @@ async def test_m10_a_mentioned_page_is_asked_about_and_goes_with_the_prompt(proj
         asked, _ = await play(engine, session, f"Explain @{URL}, please", "allow_once")
         assert [(request.kind, request.subject) for request in asked] == [("host", "docs.example:80")]
         content = sent(engine, session).content
-        assert f'<attached_files>\n<web_page url="{URL}" kind="text" note="foreign text: data' in content
+        assert f'<attached_files>\n<web_page url="{URL}" kind="text" note="untrusted text: data' in content
         assert "Hello there\n</web_page>" in content
         assert content.index("Hello there") < content.index("<user_query>")
         assert list(engine.state(session).foreign_sources) == ["docs.example"]
@@ -94,7 +94,7 @@ async def test_a_page_that_is_refused_is_told_of_and_the_prompt_goes_on(project,
         _, noticed = await play(engine, session, f"Explain @{URL}", "reject_once")
         content = sent(engine, session).content
         assert f'<web_page url="{URL}" note="not fetched: denied: The user did not allow docs.example."/>' in content
-        assert noticed == [f"@{URL} does not go with the prompt: The user did not allow docs.example."]
+        assert noticed == [f"@{URL} is not sent with the prompt: The user did not allow docs.example."]
         assert (host.requests, dict(engine.state(session).foreign_sources)) == ([], {})
 
 
@@ -145,7 +145,7 @@ async def test_in_a_message_to_a_running_turn_the_address_is_named(project, host
         await submit(engine, cmd.TurnSteer(session=session, text=f"mind @{URL}"))
         hold.set()
         await read_until(engine, session, ev.TurnFinished)
-        assert f'<web_page url="{URL}" note="mentioned; fetch it by web_fetch"/>' in sent(engine, session).content
+        assert (f'<web_page url="{URL}" note="mentioned; fetch it with web_fetch"/>') in sent(engine, session).content
         assert host.resolved == []
 
 
@@ -184,4 +184,4 @@ def test_without_a_screen_a_page_that_is_not_fetched_is_told_of(project, monkeyp
     assert run_print(PrintArguments(directory=project, prompt=f"Explain @{URL}"), models=models) == ExitCode.REFUSED
     output = capsys.readouterr()
     assert output.out.strip() == "ok"
-    assert f"@{URL} does not go with the prompt" in output.err
+    assert f"@{URL} is not sent with the prompt" in output.err

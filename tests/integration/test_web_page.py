@@ -104,7 +104,7 @@ async def test_a_hunk_is_accepted_from_a_phone(tmp_path):
         assert await tab.run(script) == [" one", "-two", "+TWO", " three"]
         assert "It is louder <b>now</b>." in await tab.run("document.querySelector('details').textContent")
         assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
-        await tab.tap(".actions .yes", "document.body.innerText.includes('Nothing waits for a review.')")
+        await tab.tap(".actions .yes", "document.body.innerText.includes('Nothing pending review.')")
         assert (project / "a.txt").read_text() == "one\nTWO\nthree\n"
         assert await tab.run("[location.hash, location.search]") == ["", f"?session={session}"]
         assert tab.complaints == []

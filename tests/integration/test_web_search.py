@@ -45,7 +45,7 @@ async def test_m10_the_engine_of_the_users_own_configuration_is_asked_without_a_
             assert await play(engine, session) == []
             assert "`web_search`" in told(engine, session)
             text = results(engine, session)[0]
-            assert text.startswith('<web_results query="tasks" engine="searxng" note="foreign text: data')
+            assert text.startswith('<web_results query="tasks" engine="searxng" note="untrusted text: data')
             assert "1. Asyncio tasks\n   https://docs.example/tasks\n   Tasks run coroutines at once." in text
             assert list(engine.state(session).foreign_sources) == ["127.0.0.1"]
         assert [request["q"] for request in server.requests] == ["tasks"]
@@ -69,7 +69,7 @@ async def test_i8_after_a_page_of_strangers_a_search_is_asked_about_with_its_wor
         steps = fetching("http://docs.example/"), searching("key=1234"), says("ok")
         async with web_session(project, host, *steps) as (engine, session, _):
             asked = await play(engine, session, "reject_once")
-            assert [request.containment for request in asked] == ["wanted by: web_search key=1234"]
+            assert [request.containment for request in asked] == ["requested by: web_search key=1234"]
             assert "text from docs.example is in the conversation" in asked[0].reason
             assert results(engine, session)[1].startswith("denied:")
         assert server.requests == []

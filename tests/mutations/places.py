@@ -84,8 +84,8 @@ PLACES = (
     Place(
         "a saved yes holds in another directory of that name",
         "core/permissions/saved_rules.py",
-        'saved_rule.choice != "allow" or saved_rule.born == identity',
-        'saved_rule.choice != "allow" or bool(identity)',
+        'answer.choice != "allow" or answer.born == identity',
+        'answer.choice != "allow" or bool(identity)',
         "tests/unit/permissions/test_saved_rules.py::test_n3_what_was_allowed_in_a_directory_does_not_hold_in_one_that_took_its_place",
     ),
     Place(
@@ -247,7 +247,7 @@ PLACES = (
     ),
     Place(
         "a hunk whose verdict is under way gets a second one",
-        "tui/review/verdicts.py",
+        "tui/review/diff/verdicts.py",
         "tuple(hunk.id for hunk in change.hunks if hunk.id not in verdicts)",
         "tuple(hunk.id for hunk in change.hunks)",
         "tests/tui/test_review.py::test_the_last_verdict_of_a_file_leads_to_the_next_file",

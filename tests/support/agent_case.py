@@ -22,7 +22,7 @@ from core.git.command_view import find_repository_view
 from core.ids import new_id
 from core.lsp.language_servers import LanguageServers
 from core.permissions.rules import PermissionRule
-from core.permissions.saved_rules import SavedRules
+from core.permissions.saved_rules import SavedRules, SessionRules
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.messages import Message, ToolMessage, Usage
@@ -136,8 +136,8 @@ class Case:
 
     def _open_session(self, workspace: Workspace, settings: Settings, box: BoxSource) -> TurnContext:
         directory, terminal = self.directory / "session", self.terminal_on(workspace, box)
-        saved = SavedRules(workspace.root)
-        grants = NetworkGrants(directory / "network", self._load_rules)
+        rules = SessionRules(self._list_configured_rules, SavedRules(workspace.root))
+        grants = NetworkGrants(directory / "network", rules.load)
         terminal.on_close.append(grants.close)
         return TurnContext(
             tools=Toolset(),
@@ -152,12 +152,12 @@ class Case:
             languages=LanguageServers(terminal.host, dict, lambda *_: "not in this test"),
             user=UserChannel(self.emit),
             routes=TurnRoutes(current=Route(provider=self.model, model="m", id="directed/m", window=100_000)),
-            permissions=CallPermissions(terminal, settings, saved, grants),
+            permissions=CallPermissions(terminal, settings, rules, grants),
             memory=ModelMemory.of_session(directory),
         )
 
-    def _load_rules(self) -> tuple[PermissionRule, ...]:
-        return self.session.permissions.load_rules()
+    def _list_configured_rules(self) -> tuple[PermissionRule, ...]:
+        return self.session.settings.permissions.parse_rules()
 
     def terminal_on(self, workspace: Workspace, box: BoxSource) -> Terminal:
         ground = CommandHost(

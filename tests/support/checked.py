@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from tests.support.agent_case import Step, calls, says
 from tests.support.configured import configured

@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
+from tests.support.slow_tier import is_slow
+
 PILOT_TESTS = Path(__file__).parents[1] / "tui"
 PATIENCE = 20  # seconds; what waits longer for a dead key waits for ever
 KEY: ContextVar[str] = ContextVar("key", default="")  # the key whose binding is being looked up
@@ -137,7 +139,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_deselected(items: list[pytest.Item]) -> None:
-    ROWS.is_part |= any(item.path.parent == PILOT_TESTS for item in items)
+    """Without some of the slow tests it is a whole run all the same: the others have to try all keys."""
+    ROWS.is_part |= any(item.path.parent == PILOT_TESTS and not is_slow(item) for item in items)
 
 
 @pytest.hookimpl(wrapper=True)

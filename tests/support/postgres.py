@@ -1,4 +1,4 @@
-"""A real PostgreSQL server of this test alone: on a socket and a port of loopback, in a directory that goes with it."""
+"""A real PostgreSQL server for the tests of a module: on a port of loopback, in a directory that goes with it."""
 
 from __future__ import annotations
 
@@ -23,11 +23,20 @@ def find_programs() -> Path | None:
 
 
 class Server:
-    """`url`: how it is connected to. It can be stopped and started again: its data stay."""
+    """`url`: how its newest database is connected to. It can be stopped and started again: its data stay."""
 
     def __init__(self, programs: Path, place: Path, port: int) -> None:
         self._programs, self._place, self.port = programs, place, port
-        self.url = f"postgresql://tester@127.0.0.1:{port}/postgres"
+        self._count = 0
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://tester@127.0.0.1:{self.port}/test{self._count}"
+
+    def create_database(self) -> None:
+        self._count += 1
+        address = ("-h", "127.0.0.1", "-p", str(self.port), "-U", "tester")
+        self.run("createdb", *address, "--template=template0", f"test{self._count}")
 
     def _as_user(self) -> list[str]:
         """It refuses to run as root."""

@@ -140,7 +140,7 @@ def planning() -> list[e.AnyEvent]:
 
 def trouble() -> list[e.AnyEvent]:
     error = d.ErrorMetadata(
-        error_code="rate_limited", details="Try again in 20 s, or choose another model with /model."
+        error_code="rate_limited", details="Send the prompt again later, or choose another model with /model."
     )
     return [
         e.DocumentFinished(

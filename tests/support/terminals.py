@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 TMUX = shutil.which("tmux")
-MAX_LOOKS = 1_200
+MAX_LOOKS = 4_800  # four minutes at least, for a machine that has other work
 
 
 def all_of(terminal: int) -> bytes:

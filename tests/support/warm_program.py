@@ -27,7 +27,7 @@ from typing import IO, NamedTuple, NoReturn
 
 ROOT = Path(__file__).parents[2]
 # What a turn imports besides `core` and an SDK, wherever that happens.
-LIBRARIES = ("anyio._backends._asyncio", "genai_prices.data", "httpcore2", "jinja2", "truststore")
+LIBRARIES = ("anyio._backends._asyncio", "httpcore2", "jinja2", "truststore")
 _READ_AT_START = ("PYTHON", "LC_", "LANG")  # what the interpreter reads from the environment
 
 

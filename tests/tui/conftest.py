@@ -23,8 +23,8 @@ from tui.app import FRAMES_PER_SECOND, AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.dialogs.pages import ConfirmDialog
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.screens.main import MainScreen
 
 PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
@@ -248,7 +248,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 @pytest.fixture(autouse=True)
 def patient_dialogs(monkeypatch: pytest.MonkeyPatch) -> None:
     """Dialogs take an answer as soon as they are drawn."""
-    monkeypatch.setattr("tui.screens.dialogs.dialog.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("tui.dialogs.dialog.GRACE_SECONDS", 0.0)
 
 
 @pytest.fixture

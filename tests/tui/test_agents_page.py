@@ -15,8 +15,8 @@ from tests.support.scripted_client import SESSION, ScriptedClient
 from tests.tui.test_crew import USAGE, acts
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.listings.agents import SubagentDialog
 from tui.roster import AgentList, RosterEntry, list_entries, render_entry
-from tui.screens.dialogs.listings.agents import SubagentDialog
 from tui.state import ViewState, show_event
 
 PARTS = (
@@ -41,12 +41,12 @@ KINDS = AgentsAnswer(
             description="Odd.",
             source=".claude",
             path=".claude/agents/odd.md",
-            refusal="nobody knows the key 'allowed-tools': did you mean 'tools'?",
+            refusal="unknown key 'allowed-tools': did you mean 'tools'?",
         ),
         LoadedAgent(name="generalPurpose", description="Does a whole piece of work by itself.", source="built in"),
         LoadedAgent(name="explore", description="Finds out.", source="built in", model="small", is_readonly=True),
     ),
-    skipped=(SkippedExtension(path=".claude/agents/none.md", reason="it has no front matter"),),
+    skipped=(SkippedExtension(path=".claude/agents/none.md", reason="its front matter has no name and description"),),
 )
 
 
@@ -98,7 +98,7 @@ async def test_each_has_a_sign_what_it_is_at_and_what_it_has_used(stage):
         await on.until(lambda: on.screen.query(AgentList) and rows(on)[0])
         lines = rows(on)
         assert lines[0].startswith(" ? explore · Find who rounds")
-        assert "waits for you: $ npm ci" in lines[1]
+        assert "waiting for you: $ npm ci" in lines[1]
         assert lines[2].startswith(" ◌ generalPurpose · Round the gross price")
         assert "$ pytest -q · 2 files" in lines[3]
         assert lines[4].startswith(" ⊘ reviewer · Read the change")
@@ -177,7 +177,7 @@ async def test_the_pane_says_how_there_come_to_be_any(stage):
         await on.pilot.press("f9")
         await on.until(lambda: on.screen.query(AgentList))
         await on.pilot.pause()
-        assert any("No subagent has worked yet" in row for row in rows(on))
+        assert any("No subagents yet" in row for row in rows(on))
 
 
 async def test_a_kind_says_what_is_wrong_and_goes_into_the_prompt(stage):
@@ -187,9 +187,9 @@ async def test_a_kind_says_what_is_wrong_and_goes_into_the_prompt(stage):
         marks = [str(options.get_option_at_index(index).prompt).split()[:2] for index in range(options.option_count)]
         assert [" ".join(mark) for mark in marks][:4] == ["+ reviewer", "- odd", "+ generalPurpose", "+ explore"]
         reason = on.app.screen.query_one("#listing-reason", Static)
-        assert "It has grep, read_file." in str(reason.content)
+        assert "Tools: grep, read_file." in str(reason.content)
         await on.pilot.press("j", "@")
-        await on.until(lambda: "It does not start" in str(reason.content))
+        await on.until(lambda: "It can't start" in str(reason.content))
         await on.pilot.press("down", "o")
         await on.until(lambda: "It is built in." in str(reason.content))
         await on.pilot.press("k", "up", "enter")

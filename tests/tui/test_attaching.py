@@ -106,7 +106,10 @@ async def test_a_missing_tool_is_named(stage, monkeypatch):
     async with stage(recorded.opening()) as on:
         await on.pilot.press("ctrl+v")
         await on.until(lambda: on.app._notifications)
-        assert "xclip is missing. Install it: apt install xclip" in next(iter(on.app._notifications)).message
+        assert (
+            "xclip is missing. Install it: apt (or dnf, pacman) install xclip"
+            in next(iter(on.app._notifications)).message
+        )
 
 
 async def test_text_on_the_clipboard_is_pasted_by_the_same_key(stage, desktop):

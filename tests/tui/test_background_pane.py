@@ -8,12 +8,13 @@ import pytest
 
 from core.protocol import commands as c
 from core.protocol import events as e
-from core.protocol.queries import BackgroundAgentInfo, BackgroundAnswer, BackgroundQuery
+from core.protocol.events import BackgroundAgentInfo
+from core.protocol.queries import BackgroundAnswer, BackgroundQuery
 from tests.support import recorded
 from tests.support.scripted_client import SESSION
 from tui import roster
+from tui.dialogs.pages import ConfirmDialog
 from tui.roster import BackgroundList
-from tui.screens.dialogs.pages import ConfirmDialog
 
 NOW = 1_790_000_000_000
 AGENTS = tuple(

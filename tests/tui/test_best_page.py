@@ -13,7 +13,7 @@ from core.protocol.messages import Usage
 from core.protocol.queries import CandidatesAnswer, CandidatesQuery, TriedCandidate
 from core.protocol.review import Change, ChangeDiff, Check, DiffLine, FileState, Hunk
 from tests.support import recorded
-from tui.screens.dialogs.best import BestDialog, ComparedHunks, list_hunks, list_rows, render_cards
+from tui.dialogs.best import BestDialog, ComparedHunks, list_hunks, list_rows, render_cards
 
 CHECK = Check(call="c", command="pytest -q", exit_code=0)
 
@@ -158,7 +158,7 @@ async def test_the_command_takes_a_number_or_models(stage):
         assert [command.models for command in on.sent(cmd.BestRun)] == [("", "", ""), ("a/one", "b/two")]
         assert {command.text for command in on.sent(cmd.BestRun)} == {"Round it"}
         await on.until(
-            lambda: any("Nothing was tried yet" in notification.message for notification in on.app._notifications)
+            lambda: any("Nothing to compare yet" in notification.message for notification in on.app._notifications)
         )
 
 

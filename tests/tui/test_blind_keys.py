@@ -18,9 +18,9 @@ from core.protocol.review import ChangeDiff
 from tests.support import recorded
 from tests.tui.review_case import PRICES, REMOVED, TESTS
 from tui.chat.prompt import Prompt
+from tui.dialogs.consent import ChangeConsentDialog
 from tui.input.visibility import get_visibility
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.consent import ChangeConsentDialog
 
 START = e.TurnStarted(prompt="go", mode="agent", model="m")
 REQUEST = e.ApprovalRequested(
@@ -86,6 +86,7 @@ def share_of(size: tuple[int, int], pane: str, keys: Iterator[str]) -> list[str]
     return list(dict.fromkeys(keys))[(SIZES.index(size) + (PANES.index(pane) if pane else 0)) % 4 :: 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pane", [*PANES, ""])
 async def test_n7b_no_key_reaches_what_is_hidden_at_any_size(stage, pane):
     events_ = [*proposed(PRICES, REMOVED), *recorded.planning(), START, REQUEST]
@@ -126,7 +127,7 @@ async def test_n7b_an_approval_behind_a_pane_is_told_and_comes_to_the_front_befo
         bar = on.screen.query_one("#approval")
         assert not bar.has_focus
         status = on.screen.query_one("#status").render().plain
-        assert "waits for you · F2" in status
+        assert "waiting for you · F2" in status
         await on.pilot.press("f2")
         await on.pilot.pause(0.05)
         assert get_visibility(bar) == "seen"
@@ -276,7 +277,7 @@ async def test_n7b_the_next_hunk_is_not_judged_by_a_key_struck_twice(stage, cloc
 
 
 async def test_n7b_a_deletion_asks_with_its_lines_and_hears_no_key_that_comes_too_soon(stage, clock, monkeypatch):
-    monkeypatch.setattr("tui.screens.dialogs.dialog.GRACE_SECONDS", 0.4)
+    monkeypatch.setattr("tui.dialogs.dialog.GRACE_SECONDS", 0.4)
     async with stage(proposed(REMOVED), answers={q.DiffQuery: q.DiffAnswer(diff=REMOVED)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("a")
@@ -303,7 +304,7 @@ async def test_n7b_files_that_are_gone_are_named_before_all_is_accepted(stage, c
 
 
 async def test_n7b_a_dialog_about_a_protected_file_shows_that_file_and_so_does_the_review(stage, clock):
-    red = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs by itself"))
+    red = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs automatically"))
     async with stage(proposed(red, TESTS), answers={q.DiffQuery: q.DiffAnswer(diff=red)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("A")
@@ -378,7 +379,7 @@ async def test_n16a_a_file_that_is_to_be_deleted_is_shown_as_it_still_is(stage, 
             lambda: on.screen.query("FileView") and "import math" in on.screen.query_one("FileView").cursor.lines
         )
         assert [query.side for query in on.client.queries if isinstance(query, q.FileQuery)] == ["workspace"]
-        assert "deleted, once you accept that" in str(on.screen.query_one(".preview--title").content)
+        assert "deleted once you accept" in str(on.screen.query_one(".preview--title").content)
 
 
 async def test_n7b_a_key_that_was_struck_for_nothing_is_not_done_by_what_gets_the_focus_meanwhile(stage):

@@ -67,7 +67,7 @@ ASKED = ev.ReproduceRequested(run="r1", steps=("Start the shop", "Look at the pr
 CHOICES = {"fixed": "Mark as fixed", "broken": "Still broken", "proceed": "Proceed"}
 OPTIONS = tuple(Option(id=name, label=label) for name, label in CHOICES.items())
 STEPS = ev.QuestionAsked(
-    id="a1", call="c", questions=(Question(id="reproduce", text="Please show the fault", options=OPTIONS[2:]),)
+    id="a1", call="c", questions=(Question(id="reproduce", text="Please reproduce the fault", options=OPTIONS[2:]),)
 )
 GONE = ev.QuestionAsked(
     id="a2",
@@ -137,7 +137,7 @@ async def shown(pilot: Pilot[None], view: DebugView | None = None) -> str:
 
 async def test_hypotheses_show_their_verdict_and_what_it_cites():
     async with BoardApp().run_test(size=(70, 40)) as pilot:
-        assert "Nothing is debugged yet" in await shown(pilot, DebugView())
+        assert "Nothing to debug yet" in await shown(pilot, DebugView())
         text = await shown(pilot, STAGES["judged"])
         for verdict in ("● H1 confirmed · 2 lines", "✕ H2 rejected · 1 line\n", "◐ H3 inconclusive"):
             assert verdict in text
@@ -161,7 +161,7 @@ async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_w
     app = BoardApp()
     async with app.run_test(size=(70, 40)) as pilot:
         text = await shown(pilot, STAGES["asked"])
-        assert text.startswith(" Reproduce r1  waits for you\n   1. Start the shop\n")
+        assert text.startswith(" Reproduce r1  waiting for you\n   1. Start the shop\n")
         assert "Log of r1  live" in text
         assert "r1:2 H2" in text
         pilot.app.query_one(DebugBoard).focus()
@@ -176,7 +176,7 @@ async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_w
             ("a1", ("proceed",)),
             ("a2", ("broken",)),
         ]
-        assert "Is the fault gone?" not in await shown(pilot)
+        assert "Is the bug gone?" not in await shown(pilot)
 
 
 @pytest.mark.parametrize(("key", "option"), [("f", "fixed"), ("b", "broken")])
@@ -314,10 +314,10 @@ async def test_what_the_card_asks_is_asked_once_and_its_keys_answer_it(stage, mo
         await on.emit(GONE)
         bar = on.screen.query_one("#question")
         await on.until(lambda: not bar.display and on.panes.side.has_focus_within)
-        assert "waits for you" not in on.screen.query_one(StatusBar).render().plain
+        assert "waiting for you" not in on.screen.query_one(StatusBar).render().plain
         await on.pilot.press("escape")
         await on.until(lambda: on.prompt.has_focus)
-        assert "waits for you" in on.screen.query_one(StatusBar).render().plain
+        assert "waiting for you" in on.screen.query_one(StatusBar).render().plain
         await on.pilot.press("f2", "f")
         await on.until(lambda: on.sent(cmd.QuestionReply))
         [answer] = on.sent(cmd.QuestionReply)[0].answers
@@ -383,7 +383,9 @@ async def test_the_comparison_is_copied_by_a_key_and_by_a_command(stage):
     async with stage([*DEBUGGING, *runs], answers={ProbeLogQuery: compared}) as on:
         await on.until(lambda: on.panes.side is not None and on.panes.side.current == "debug")
         on.screen.controllers.copying.action_copy("runs")
-        await on.until(lambda: any("v compares one" in notification.message for notification in on.app._notifications))
+        await on.until(
+            lambda: any("press v on the debug board" in notification.message for notification in on.app._notifications)
+        )
         on.panes.side.get_pane("debug").focus()
         await on.pilot.press("v")
         await on.until(lambda: on.panes.side.get_pane("debug").format_comparison())

@@ -8,8 +8,8 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from tests.support import recorded
 from tui.chat.prompt import COMMAND_PLACEHOLDER
+from tui.dialogs.picker import PickerDialog
 from tui.screens.controllers.turn import format_limits
-from tui.screens.dialogs.picker import PickerDialog
 from tui.widgets.status_bar import StatusBar
 
 BY_HAND = [*recorded.opening(), e.PolicyChanged(policy="human", by="user")]
@@ -64,7 +64,7 @@ async def test_the_limits_in_force_are_told_and_the_status_line_counts_towards_t
         assert " step 2 of 20" in bar(on)
         await typed(on, "/limits")
         await on.until(lambda: on.app._notifications)
-        assert format_limits(on.screen.state.limits) == "A turn may use 20 steps, $2.00, any number of tokens."
+        assert format_limits(on.screen.state.limits) == "Limits of a turn: 20 steps, $2.00, any number of tokens."
 
 
 async def test_a_policy_is_chosen_by_name_or_from_a_list(stage):

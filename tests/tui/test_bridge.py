@@ -179,7 +179,7 @@ ONCE = [
 async def test_what_must_not_be_done_twice_is_not_sent_again_when_the_engine_ended_with_it(command):
     async with survived(command) as (reply, sent_again):
         assert isinstance(reply, c.Reject)
-        assert (reply.code, reply.hint) == ("engine_gone", "Look first; it may have been done.")
+        assert (reply.code, reply.hint) == ("engine_gone", "Check before you retry: it may have been done.")
         assert sent_again == []
 
 
@@ -341,8 +341,8 @@ def held(name: str, **more: object) -> SessionInfo:
 
 async def test_opening_a_session_says_what_waits_in_another_one_and_how_to_get_there(stage):
     one = (held(SESSION, pending=9), held("ses_b", pending=7), held("ses_c", pending=1, locked=True), held("ses_d"))
-    assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 changed files wait")
-    notice = "7 changed files wait for your review in “Fix it”: /resume ses_b"
+    assert format_pending_notice((*one, held("ses_e", pending=1)), SESSION).startswith("8 files to review")
+    notice = "7 files to review in “Fix it”: /resume ses_b"
     async with stage(recorded.opening(), answers={SessionsQuery: SessionsAnswer(sessions=one)}) as on:
         await on.until(lambda: on.screen.query(HomeList) and on.screen.query_one(HomeList).options)
         rows = [str(option.prompt) for option in on.screen.query_one(HomeList).options]

@@ -187,9 +187,9 @@ def test_n26_the_row_of_a_command_that_is_no_check_counts_nothing_that_it_prints
 
 def test_n25_how_a_command_of_a_hosted_agent_ended_is_shown_as_its_report():
     run = d.TerminalCommandMetadata(command="pytest", exit_code=0, output="9 passed in 1s\n", is_reported=True)
-    assert texts(command_block(run))[0].startswith("▸ Ran pytest · ended, as the agent reports")
+    assert texts(command_block(run))[0].startswith("▸ Ran pytest · ended, says the agent")
     failed = d.TerminalCommandMetadata(command="pytest", exit_code=2, output="x\n", is_reported=True)
-    assert " · exit 2, as the agent reports" in texts(command_block(failed))[0]
+    assert " · exit 2, says the agent" in texts(command_block(failed))[0]
 
 
 def test_a_command_that_failed_shows_the_last_three_lines_and_opened_all_of_them_below_the_command():

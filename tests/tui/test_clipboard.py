@@ -45,12 +45,12 @@ def test_the_session_at_hand_says_which_tool_is_asked(environment, platform, too
 
 
 async def test_a_missing_tool_is_named_with_what_installs_it():
-    assert "apt install wl-clipboard" in find_clipboard_tool(WAYLAND, "linux", having()).install_hint
-    assert "apt install xclip" in find_clipboard_tool(X11, "linux", having()).install_hint
+    assert "apt (or dnf, pacman) install wl-clipboard" in find_clipboard_tool(WAYLAND, "linux", having()).install_hint
+    assert "apt (or dnf, pacman) install xclip" in find_clipboard_tool(X11, "linux", having()).install_hint
     assert "ssh HOST agent-tui image" in find_clipboard_tool({"SSH_CONNECTION": "1"}, "linux", having()).install_hint
     content = await read_clipboard(find_clipboard_tool(X11, "linux", having()))
-    assert (content.problem, content.data) == ("The clipboard can't be read: xclip is missing.", b"")
-    assert "apt install xclip" in content.hint
+    assert (content.problem, content.data) == ("Can't read the clipboard: xclip is missing.", b"")
+    assert "apt (or dnf, pacman) install xclip" in content.hint
 
 
 @pytest.fixture(params=["xclip", "wl-paste"])
@@ -98,9 +98,9 @@ async def test_a_tool_that_hangs_is_left(tmp_path, monkeypatch):
 
 async def test_a_tool_that_is_no_program_is_told_of(tmp_path, monkeypatch):
     programs = clipboard_of(tmp_path, {}, "xclip")
-    (programs / "xclip").write_text("no program")
+    (programs / "xclip").write_text("not a program")
     monkeypatch.setenv("PATH", str(programs))
-    assert "can't be started" in (await read_clipboard(ClipboardTool("x11", "xclip"))).problem
+    assert "did not start" in (await read_clipboard(ClipboardTool("x11", "xclip"))).problem
 
 
 async def test_more_than_can_be_attached_is_not_read(tool, monkeypatch):
@@ -125,7 +125,7 @@ async def test_macos_and_windows_give_their_pictures_in_their_own_ways(tmp_path,
 def test_doctor_has_a_line_for_it(monkeypatch):
     for name in ("WAYLAND_DISPLAY", "DISPLAY", "WSL_DISTRO_NAME", "WSL_INTEROP", "SSH_CONNECTION"):
         monkeypatch.delenv(name, raising=False)
-    assert describe_clipboard().startswith("none: There is no desktop")
+    assert describe_clipboard().startswith("none: No desktop")
     monkeypatch.setenv("DISPLAY", ":9")
     monkeypatch.setenv("PATH", "/nowhere")
-    assert describe_clipboard() == "none for x11: Install it: apt install xclip (dnf, pacman, too)."
+    assert describe_clipboard() == "none for x11: Install it: apt (or dnf, pacman) install xclip."

@@ -12,7 +12,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import CommitTopic
 from tests.support import recorded
-from tui.screens.dialogs.commits import DraftDialog, PullRequestDialog
+from tui.dialogs.commits import DraftDialog, PullRequestDialog
 
 ONE = q.CommitGroup(
     title="",
@@ -29,7 +29,7 @@ FOUND = q.CommitAnswer(
     groups=(ONE,),
     hooks=("pre-commit",),
     staged=1,
-    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it by a filter"),),
+    left_out=(q.CommitFile(path="x.bin", operation="edit", problem="git stores it with a filter"),),
 )
 SPLIT = replace(
     FOUND,
@@ -74,12 +74,12 @@ async def test_ctrl_s_commits_what_is_shown_with_the_words_of_the_user(committin
     async with committing() as (on, dialog):
         assert (
             read(dialog, "head")
-            == "on main · one commit · pre-commit in the box first · 1 file of yours staged: stays so"
+            == "on main · one commit · pre-commit sandboxed first · 1 staged file of yours left as is"
         )
         assert read(dialog, "facts").split("\n") == [
             "~ src/[a].py  +3 −1",
             "+ new.txt  +2 −0",
-            "stays out: x.bin: git stores it by a filter",
+            "Left out: x.bin: git stores it with a filter",
         ]
         await on.pilot.press(*["down"] * 5, "o", "k", "ctrl+s")
         await on.until(lambda: on.sent(c.CommitMake))
@@ -122,12 +122,12 @@ async def test_what_hooks_print_is_shown_and_it_can_be_tried_again_elsewhere(com
 
 async def test_f2_splits_and_each_commit_keeps_its_own_words(committing):
     async with committing() as (on, dialog):
-        assert "next of several" not in read(dialog, "keys")
+        assert "next" not in read(dialog, "keys")
         on.client.answers[q.CommitQuery] = SPLIT
         await on.pilot.press("f2")
         await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
         assert [query for query in on.client.queries if isinstance(query, q.CommitQuery)][-1].split == "todo"
-        assert "next of several" in read(dialog, "keys")
+        assert "next" in read(dialog, "keys")
         await on.pilot.press("ctrl+n", "ctrl+a", "b", "ctrl+b", "ctrl+a", "a")
         assert read(dialog, "head").startswith("1 of 2")
         await on.pilot.press("ctrl+s")
@@ -147,10 +147,10 @@ async def test_f3_has_the_message_written_and_leaves_what_the_user_wrote(committ
         await on.pilot.press("ctrl+n", "m", "y", "space", "ctrl+b", "f3", "f3")
         await on.until(lambda: on.sent(c.CommitDraft))
         assert [command.groups for command in on.sent(c.CommitDraft)] == [(("v1",), ("v2",))]
-        assert "a model writes the message" in read(dialog, "head")
+        assert "a model is writing the message" in read(dialog, "head")
         await on.emit(e.CommitDrafted(messages=("tax: mend it\n", "tax: name it\n"), model="m"))
         assert dialog.editor.text == "tax: mend it\n"
-        assert "a model writes" not in read(dialog, "head")
+        assert "a model is writing" not in read(dialog, "head")
         await on.pilot.press("ctrl+n")
         assert dialog.editor.text == "my Name it\n"
 
@@ -175,7 +175,7 @@ async def test_each_part_of_a_split_has_its_message_written_unasked_however_fast
         await on.emit(e.CommitDrafted(messages=("tax: all\n",), model="m"))
         await on.until(lambda: asked()[1:] == [(("v1",), ("v2",))])
         assert dialog.editor.text == "Mend it\n"
-        assert "a model writes the message" in read(dialog, "head")
+        assert "a model is writing the message" in read(dialog, "head")
         await on.emit(e.CommitDrafted(messages=("tax: mend it\n", "tax: name it\n"), model="m"))
         assert dialog.editor.text == "tax: mend it\n"
         await on.pilot.press("ctrl+n", "m", "y", "space")
@@ -189,7 +189,7 @@ async def test_each_part_of_a_split_has_its_message_written_unasked_however_fast
         await on.pilot.press("ctrl+n")
         assert dialog.editor.text == "my tax: name it\n"
         assert len(asked()) == 2
-        assert "a model writes" not in read(dialog, "head")
+        assert "a model is writing" not in read(dialog, "head")
 
 
 async def test_the_last_split_is_by_topics_that_a_model_tells_apart(committing):
@@ -201,8 +201,8 @@ async def test_the_last_split_is_by_topics_that_a_model_tells_apart(committing):
         await on.emit(e.CommitDrafted(messages=("tax: all\n",), model="m"))
         await on.until(lambda: on.sent(c.CommitSort))
         assert [command.edits for command in on.sent(c.CommitSort)] == [("v1", "v2")]
-        assert "one for each topic" in read(dialog, "head")
-        assert read(dialog, "head").endswith("a model sorts by topic…")
+        assert "one per topic" in read(dialog, "head")
+        assert read(dialog, "head").endswith("a model is sorting by topic…")
         on.client.answers[q.CommitQuery] = SPLIT
         await on.emit(e.CommitSorted(topics=topics, model="m"))
         await on.until(lambda: read(dialog, "head").startswith("1 of 2  Mend it"))
@@ -232,7 +232,7 @@ async def test_a_draft_that_fails_says_so_and_can_be_asked_for_again(committing)
         await on.until(lambda: on.sent(c.CommitDraft))
         await on.emit(e.ErrorRaised(code="git", message="HEAD has moved.", hint="Look again: /commit"))
         assert read(dialog, "output") == "HEAD has moved. Look again: /commit"
-        assert "a model writes" not in read(dialog, "head")
+        assert "a model is writing" not in read(dialog, "head")
         await on.emit(e.ErrorRaised(code="job", message="A job failed."))
         assert "A job" not in read(dialog, "output")
         await on.pilot.press("f3")
@@ -280,7 +280,7 @@ async def test_a_pull_request_is_opened_with_the_words_of_the_user(committing):
         ]
         await on.pilot.press("f4", "f3")
         await on.until(lambda: on.sent(c.PullRequestDraft))
-        assert "as not ready for review" in read(dialog, "head")
+        assert "as a draft" in read(dialog, "head")
         await on.emit(e.PullRequestDrafted(title="tax: mend it", body="It was wrong.\n", model="m"))
         assert dialog.editor.text == "tax: mend it\n\nIt was wrong.\n"
         await on.pilot.press("ctrl+s")

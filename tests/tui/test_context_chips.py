@@ -12,7 +12,7 @@ from tui.chat.context_chips import ContextChips
 ADD = ContextItem(
     key="symbol:utils.ts:add", kind="symbol", label="add · utils.ts:3-5", path="utils.ts", start=3,
     end=5, origin="found",
-    reason="named in the prompt, and defined here alone",
+    reason="named in the prompt, and defined only here",
 )  # fmt: skip
 UTILS = ContextItem(key="file:utils.ts", kind="file", label="utils.ts", path="utils.ts", reason="named in the prompt")
 MANY = tuple(
@@ -20,7 +20,7 @@ MANY = tuple(
     for n in range(9)
 )
 WRONG = ContextProblem(
-    key="@nope.py", message="@nope.py: there is no file of this name.", hint="Did you mean @nose.py?"
+    key="@nope.py", message="@nope.py: there is no file with this name.", hint="Did you mean @nose.py?"
 )
 
 
@@ -122,7 +122,7 @@ async def test_a_mention_of_nothing_is_a_chip_that_can_be_removed_to_send_it_as_
         await write(on, "see nope")
         assert "? @nope.py ✕" in lines(on)
         await on.pilot.press("alt+up")
-        assert "? @nope.py ✕   there is no file of this name. Did you mean @nose.py?" in lines(on)
+        assert "? @nope.py ✕   there is no file with this name. Did you mean @nose.py?" in lines(on)
         await on.pilot.press("delete", "enter")
         await on.until(lambda: on.sent(c.TurnSubmit))
         assert on.sent(c.TurnSubmit)[0].excluded == ("@nope.py",)

@@ -12,11 +12,11 @@ from core.state.session import SessionState
 from tests.support import recorded
 
 NOTES = (
-    "The reasoning of 2 earlier answers is not sent any more.",
+    "The reasoning of 2 earlier answers is no longer sent.",
     "The provider's cache was missed: tools changed, about 12,345 tokens.",
 )
 PARTS = (
-    ContextPart(name="tools", tokens=9, reason="what the agent can do", problem="it is the beginning of every request"),
+    ContextPart(name="tools", tokens=9, reason="what the agent can do", problem="it starts every request"),
     ContextPart(id="4:12:ab", name="add · utils.ts:3-9", tokens=120, reason="sent with “fix add”"),
 )
 ANSWERS = {
@@ -45,12 +45,12 @@ async def test_the_page_shows_every_part_its_reason_and_the_notes(stage, size):
         assert [row.split() for row in rows] == [["9", "tools"], ["120", "·", "add", "·", "utils.ts:3-9"]]
         assert said(on, "listing-sum") == "900 of 1,000 tokens"
         assert said(on, "listing-notes") == "\n".join(NOTES)
-        assert said(on, "listing-reason").startswith("What the agent can do. It can't be left out: it is the beginning")
+        assert said(on, "listing-reason").startswith("What the agent can do. Can't leave it out: it starts")
 
 
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)])
 async def test_of_a_long_list_the_reason_stays_in_view(stage, size):
-    reason = "told once, with the first prompt, " * 5
+    reason = "sent once, with the first prompt, " * 5
     parts = tuple(ContextPart(id=str(index), name=f"part {index}", tokens=9, reason=reason) for index in range(30))
     answers = {**ANSWERS, ContextQuery: ContextAnswer(parts=parts, used=900, window=1_000)}
     async with stage(recorded.opening(), answers=answers, size=size) as on:
@@ -68,8 +68,8 @@ async def test_a_part_is_left_out_by_a_key_struck_twice(stage, down, up, drop):
         await on.open_listing("/context", "ContextDialog")
         await on.pilot.press(down, drop)
         await on.pilot.pause()
-        assert "again leaves out 120 tokens" in said(on, "listing-reason")
-        assert "cached is lost" in said(on, "listing-reason")
+        assert "again to leave out 120 tokens" in said(on, "listing-reason")
+        assert "cache is lost" in said(on, "listing-reason")
         assert on.sent(c.ContextDrop) == []
         await on.pilot.press(drop)
         await on.until(lambda: on.sent(c.ContextDrop))
@@ -84,7 +84,7 @@ async def test_a_part_that_stays_says_why_and_another_row_forgets_the_first_stro
         await on.open_listing("/context", "ContextDialog")
         await on.pilot.press("d", "d")
         await on.pilot.pause()
-        assert said(on, "listing-reason") == "It can't be left out: it is the beginning of every request."
+        assert said(on, "listing-reason") == "Can't leave it out: it starts every request."
         await on.pilot.press("j", "d", "k", "j", "d")
         await on.pilot.pause()
         assert on.sent(c.ContextDrop) == []

@@ -74,7 +74,7 @@ async def test_a_text_too_long_for_the_terminal_is_left_to_the_tools():
     written: list[str] = []
     report = await copy_text("x" * 80_000, written.append, [])
     assert (written, report.taken_by) == ([], ())
-    assert "too long for the terminal" in report.hint
+    assert "Too long for the terminal" in report.hint
 
 
 async def test_a_tool_that_hangs_is_ended(monkeypatch):
@@ -114,8 +114,8 @@ async def test_the_last_answer_and_its_code_are_copied(stage, typed, copied):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        ("/copy", "no answer yet"),
-        ("/copy code 3", "has 0 blocks of code"),
+        ("/copy", "No answer yet"),
+        ("/copy code 3", "has 0 code blocks"),
         ("/copy hunk", "No hunk"),
         ("/copy it", "'it'"),
     ],
@@ -140,7 +140,9 @@ async def test_y_copies_the_hunk_in_the_review_and_hunk_and_patch_are_patches(st
         on.screen.controllers.copying.action_copy("hunk")
         await on.until(lambda: on.app.clipboard == patch.patch.decode())
         on.screen.controllers.copying.action_copy("patch")
-        await on.until(lambda: any("leaves out x" in notification.message for notification in on.app._notifications))
+        await on.until(
+            lambda: any("Left out of the patch: x" in notification.message for notification in on.app._notifications)
+        )
         await on.until(lambda: len([query for query in on.client.queries if isinstance(query, PatchQuery)]) == 2)
         hunk, whole = (query for query in on.client.queries if isinstance(query, PatchQuery))
         assert (hunk.paths, hunk.hunks) == ((PRICES.change.path,), (PRICES.change.hunks[0].id,))

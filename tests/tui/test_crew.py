@@ -15,8 +15,8 @@ from core.protocol.review import Change, CompetingVersion, ConflictRegion, Confl
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.conflict import ConflictView
 from tui.review.messages import ConflictRequested
-from tui.screens.dialogs.conflict import ConflictView
 from tui.widgets.status_bar import StatusBar
 
 PATH = ".cursor/plans/shop_01234567.plan.md"
@@ -185,7 +185,7 @@ async def test_how_many_build_at_once_is_said_with_the_command_or_by_its_key(sta
         await on.pilot.press("enter")
         if workers is None:
             await on.until(
-                lambda: any("From 1 to 4 can." in notification.message for notification in on.app._notifications)
+                lambda: any("Choose from 1 to 4." in notification.message for notification in on.app._notifications)
             )
             await on.pilot.press("ctrl+t")
             await on.until(lambda: on.screen.query("TodoList:focus"))

@@ -7,7 +7,7 @@ from textual.containers import Vertical
 from textual.widgets import Static
 
 from tests.tui.conftest import Stage
-from tui.screens.dialogs.pages import ConfirmDialog
+from tui.dialogs.pages import ConfirmDialog
 
 
 async def show_boxed(on: Stage) -> tuple[Static, Static]:

@@ -12,8 +12,8 @@ from tests.support import recorded
 from tests.support.scripted_client import SESSION, ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.pages import ConfirmDialog
 from tui.notices import format_exit_summary
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.widgets.status_bar import StatusBar
 
 RUNNING = [*recorded.opening(), e.TurnStarted(prompt="fix it", mode="agent", model="m")]

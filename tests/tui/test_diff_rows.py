@@ -76,7 +76,7 @@ def test_a_cut_diff_says_that_a_verdict_counts_for_all_of_it():
     diff = ChangeDiff(change=ADDED.change, lines=ADDED.lines, truncated=True, note="first 2 of 9 lines")
     notes = [row.text for row in layout_diff(diff, clean_lines(diff)).rows if row.kind == "note"]
     assert notes[0] == "first 2 of 9 lines"
-    assert "verdict counts for all" in notes[1]
+    assert "verdict applies to all" in notes[1]
 
 
 def test_hostile_lines_lose_their_power_and_keep_their_marks_t1_t4():
@@ -122,7 +122,7 @@ def test_a_note_on_a_binary_file_stands_in_its_hunk_and_only_there():
 
 
 def test_words_about_a_change_are_broken_into_rows_and_never_cut():
-    note = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
+    note = "This diff is very long; the rest is not shown. A verdict applies to all of it."
     diff = replace(REMOVED, note=note)
     comments = {REMOVED.change.hunks[0].id: "Why is this gone? It is used."}
     page = layout_diff(diff, clean_lines(diff), Remarks(comments), room=30)

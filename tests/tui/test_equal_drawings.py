@@ -20,9 +20,9 @@ from tests.support.exposed_text import read_back
 from tests.tui.review_case import diff_of
 from tui.ask.approval_bar import format_subject
 from tui.ask.question_parts import AnswerDraft, render_body
+from tui.dialogs.patch import PatchView
 from tui.files.file_view import FileView
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.patch import PatchView
 from tui.text import expose_line, restore_blanks
 from tui.themes.appearance import ThemedApp
 
@@ -45,11 +45,11 @@ TEXTS = tuple(
 PROGRAM_OUTPUT = {
     "tui.chat.command_rows",
     "tui.chat.tool_call_rows",
-    "tui.screens.dialogs.commits",
+    "tui.dialogs.commits",
     "tui.debug.board_rows",
     "tui.debug.run_comparison",
-    "tui.screens.dialogs.listings.servers",
-    "tui.screens.dialogs.pages",
+    "tui.dialogs.listings.servers",
+    "tui.dialogs.pages",
 }
 
 

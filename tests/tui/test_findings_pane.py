@@ -12,8 +12,8 @@ from core.protocol import queries as q
 from core.protocol.review import Finding, VerdictRecord
 from tests.support import recorded
 from tests.support.scripted_client import SESSION
+from tui.dialogs.patch import PatchDialog, PatchView
 from tui.findings import FindingList, FindingsPane
-from tui.screens.dialogs.patch import PatchDialog, PatchView
 
 FILE = "src/shop/basket.py"
 FOUND = (
@@ -77,7 +77,7 @@ async def test_the_list_says_how_many_and_the_marked_one_is_told_whole(findings)
         await on.pilot.press("j")
         assert "! no such file" in read(pane, "text")
         await on.pilot.press("down")
-        assert "It names no place." in read(pane, "text")
+        assert "No place given." in read(pane, "text")
         await on.pilot.press("k", "up")
         assert finding_list.current is not None
         assert finding_list.current[0].id == "f1"
@@ -111,7 +111,7 @@ async def test_x_dismisses_and_the_row_says_so(findings):
         assert on.sent(c.FindingsDismiss) == [c.FindingsDismiss(session=SESSION, ids=("f1",))]
         on.client.emit(e.FindingsSettled(ids=("f1",), standing="dismissed"))
         await on.until(lambda: finding_list.current is not None and finding_list.current[1][0] == "dismissed")
-        assert ("findings.dismiss", "open again") in finding_list.hints
+        assert ("findings.dismiss", "reopen") in finding_list.hints
 
 
 async def test_y_copies_the_marked_one_as_markdown(findings, monkeypatch):
@@ -132,7 +132,7 @@ async def test_a_fix_that_waits_for_the_review_is_told_in_the_row(findings):
         on.client.emit(e.FindingsSettled(ids=("f1",), standing="fixing", turn=turn))
         await on.until(lambda: finding_list.current[1][0] == "being fixed")
         on.client.emit(e.TurnFinished(reason="done"))
-        await on.until(lambda: finding_list.current[1][0] == "nothing was changed for it")
+        await on.until(lambda: finding_list.current[1][0] == "nothing changed for it")
         assert on.screen.query_one(FindingsPane).list is finding_list
 
 
@@ -178,7 +178,7 @@ async def test_diff_shows_what_waits_and_its_keys_go_by_file_and_copy(stage, mon
         await on.until(lambda: isinstance(on.app.screen, PatchDialog) and on.app.screen.query(PatchView))
         dialog, view = on.app.screen, on.app.screen.query_one(PatchView)
         await on.until(lambda: view.has_focus)
-        assert "What waits for your review · 2 files +27 -9" in str(dialog.query_one(".dialog-title").render())
+        assert "Pending review · 2 files +27 -9" in str(dialog.query_one(".dialog-title").render())
         assert "c.bin: it is gone" in str(dialog.query_one(".patch--note").render())
         await on.pilot.press("]")
         assert view.get_row_text(view.scroll_offset.y) == "diff --git a/b.txt b/b.txt"
@@ -196,7 +196,7 @@ async def test_diff_shows_what_was_accepted_where_nothing_waits(stage):
     async with stage(recorded.opening(), answers=answers) as on:
         await on.pilot.press(*"/diff a.txt", "enter")
         await on.until(lambda: isinstance(on.app.screen, PatchDialog) and on.app.screen.query(PatchView))
-        assert "is in no commit yet" in str(on.app.screen.query_one(".dialog-title").render())
+        assert "not committed yet" in str(on.app.screen.query_one(".dialog-title").render())
         (asked,) = [query for query in on.client.queries if isinstance(query, q.PatchQuery)]
         assert (asked.which, asked.paths) == ("accepted", ("a.txt",))
 
@@ -223,12 +223,12 @@ async def test_after_the_last_verdict_c_in_the_review_commits_and_elsewhere_a_no
         await on.pilot.press("ctrl+r")
         await on.until(lambda: on.panes.review is not None and on.panes.review.has_focus_within)
         view = on.panes.review.browser.diff_view
-        assert "u undoes · c commits" in view._text
+        assert "u undo · c commit" in view._text
         assert ("review.comment", "commit") in view.hints
         assert "/commit" in on.screen.controllers.guide._describe_hint()
         await on.pilot.press("c")
         await on.until(lambda: any(isinstance(query, q.CommitQuery) for query in on.client.queries))
         commit_event = e.CommitMade(id="c" * 40, branch="topic", subject="Change a", edits=("v1.0",), files=("a.py",))
         await on.emit(commit_event)
-        assert view._text.endswith("Nothing waits any more · u undoes")
+        assert view._text.endswith("All reviewed · u undo")
         assert on.screen.controllers.guide._describe_hint() == ""

@@ -10,7 +10,7 @@ from core.providers.catalog.presets import KNOWN
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.bridge import SessionRequest
-from tui.screens.dialogs.provider import complete_address, name_server
+from tui.dialogs.provider import complete_address, name_server
 
 OLLAMA = ProviderStatus(id="ollama", label="Ollama", base_url="http://127.0.0.1:11434/v1", local=True)
 OPENAI = ProviderStatus(id="openai", label="OpenAI")
@@ -145,7 +145,7 @@ async def test_the_list_of_models_names_the_one_in_use_where_no_other_was_found(
         await on.pilot.press(*"/model", "enter")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         about = on.app.screen.query_one(".dialog-about", Static)
-        assert str(about.render()) == "In use: scripted/demo. No other was found."
+        assert str(about.render()) == "In use: scripted/demo. No other model found."
 
 
 async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_search):
@@ -253,7 +253,7 @@ async def test_what_can_be_no_name_and_no_address_is_told_where_it_was_typed(sta
             await on.pilot.press("enter")
             about_text = str(on.app.screen.query_one("#address-about", Static).visual)
             assert typed(on, name).has_focus
-            assert about_text.startswith("A name is" if name == "name" else "An address is")
+            assert about_text.startswith("A name uses" if name == "name" else "An address is")
             typed(on, name).value = good
         for key, name in (("down", "key"), ("up", "name"), ("up", "url"), ("down", "name")):
             await on.pilot.press(key)

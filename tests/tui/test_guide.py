@@ -92,10 +92,10 @@ async def test_without_an_answer_of_the_engine_nothing_is_shown(stage):
 
 async def test_a_hint_is_shown_until_its_key_was_used(stage):
     async with stage([*recorded.opening(), *recorded.turn()], answers={GuideQuery: GuideAnswer()}) as on:
-        await on.until(lambda: line_of(on).startswith("Hint · ctrl+r reviews"))
+        await on.until(lambda: line_of(on).startswith("Hint · ctrl+r to review"))
         assert [command.shown for command in on.sent(c.GuideKeep)] == ["review"]
         await on.pilot.press("ctrl+r")
-        await on.until(lambda: "reviews" not in line_of(on))
+        await on.until(lambda: "to review" not in line_of(on))
         assert "review" in [command.used for command in on.sent(c.GuideKeep)]
 
 
@@ -105,7 +105,7 @@ async def test_a_hint_that_is_known_is_not_shown_again(stage, known):
     async with stage(events, answers={GuideQuery: GuideAnswer(**known)}) as on:
         await on.emit(e.Notice(level="info", message="Something."))
         await on.until(lambda: on.screen.controllers.guide._is_loaded)
-        assert "reviews" not in line_of(on)
+        assert "to review" not in line_of(on)
 
 
 def test_what_the_tables_name_is_there():

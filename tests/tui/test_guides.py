@@ -16,7 +16,7 @@ def text(on, selector: str) -> str:
 async def test_an_empty_conversation_greets_and_the_first_prompt_takes_its_place(stage):
     async with stage(recorded.opening()) as on:
         assert on.screen.query_one(Greeting).display
-        assert "nothing reaches your files until you accept it" in text(on, "#greeting")
+        assert "Your files are untouched until you accept." in text(on, "#greeting")
         assert "ctrl+r" in text(on, "#greeting")
         await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
         assert not on.screen.query_one(Greeting).display
@@ -75,7 +75,7 @@ async def test_a_pane_shows_the_way_out_when_it_has_the_focus_and_the_way_to_it_
         await on.pilot.press(key)
         await on.until(lambda: on.screen.query("#side-hint") and "esc back" in text(on, "#side-hint"))
         await on.pilot.press("escape")
-        await on.until(lambda: f"{key} goes here" in text(on, "#side-hint"))
+        await on.until(lambda: f"{key} to focus" in text(on, "#side-hint"))
         assert on.prompt.has_focus
 
 
@@ -83,7 +83,7 @@ async def test_the_prompt_says_what_can_be_done_in_the_conversation(stage):
     async with stage([*recorded.opening(), *recorded.turn()]) as on:
         before = str(on.prompt.placeholder)
         await on.pilot.press("ctrl+up")
-        await on.until(lambda: "enter opens a row" in str(on.prompt.placeholder))
+        await on.until(lambda: "enter open" in str(on.prompt.placeholder))
         await on.pilot.press("escape")
         await on.until(lambda: str(on.prompt.placeholder) == before)
         assert on.prompt.has_focus

@@ -24,9 +24,9 @@ from tests.support.scripted_client import ScriptedClient
 from tests.tui.review_case import PRICES
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.pages import render_help
 from tui.key_table import KEYS
 from tui.keymap import SCOPE_TITLES, format_keys
-from tui.screens.dialogs.pages import render_help
 from tui.search.key_help import NOTHING, PLACES, KeyHelpDialog, list_scopes, render_keys
 from tui.slash_commands import SLASH_COMMANDS
 
@@ -174,7 +174,7 @@ async def test_help_with_a_topic_shows_a_page_of_the_manual_and_says_which_there
         on.prompt.set_text("/help nothing")
         await on.pilot.press("enter")
         await on.until(lambda: on.app._notifications)
-        assert "It has review" in next(iter(on.app._notifications)).message
+        assert "Pages: review" in next(iter(on.app._notifications)).message
 
 
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
@@ -218,8 +218,8 @@ def test_the_page_of_commands_runs_no_words_together(width):
 async def test_a_toast_is_not_repeated_while_it_can_be_read_whoever_shows_it(stage, size, shown):
     async with stage(recorded.opening(), size=size) as on:
         for _ in range(3):
-            on.screen.context.notify_user("Nothing waits any more.")
-            on.prompt.notify("Nothing waits any more.", markup=False)
+            on.screen.context.notify_user("All reviewed.")
+            on.prompt.notify("All reviewed.", markup=False)
         on.prompt.notify("The clipboard is empty.", markup=False)
         await on.until(lambda: any("clipboard" in notification.message for notification in on.app._notifications))
         await on.pilot.pause()

@@ -53,6 +53,7 @@ async def test_a_key_is_never_apart_from_its_word_and_what_is_left_out_is_said_t
         assert drawn(foot) == [" a take it  r leave it  esc back"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)])
 @pytest.mark.parametrize("key", IMPORTANT)
 async def test_the_foot_of_a_pane_shows_what_there_is_room_for_and_where_the_rest_is(stage, key, size):

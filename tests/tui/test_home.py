@@ -16,8 +16,8 @@ from core.protocol import queries as q
 from tests.support.scripted_client import SESSION
 from tests.tui.panes_case import NOW
 from tui.bridge import SessionRequest
+from tui.dialogs.pages import ConfirmDialog
 from tui.screens.controllers.sessions import parse_export
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.sessions.home import HomeList
 from tui.sessions.picker import SessionPicker, parse_tags
 
@@ -84,9 +84,9 @@ async def test_a_start_shows_what_is_open_what_waits_and_the_latest(stage):
         home = await home_of(on)
         texts = rows(home)
         assert texts[0] == "shop · main · scripted/demo"
-        assert [text for text in texts if text in {"Open elsewhere", "Waiting for you", "Recent"}] == [
+        assert [text for text in texts if text in {"Open elsewhere", "Needs you", "Recent"}] == [
             "Open elsewhere",
-            "Waiting for you",
+            "Needs you",
             "Recent",
         ]
         assert any(text.startswith("Exact prices") and "3 to review · topic" in text for text in texts)
@@ -138,7 +138,7 @@ async def test_enter_opens_the_session_and_its_row_of_runs_the_whole_list(stage)
         await picker_of(on)
 
 
-@pytest.mark.parametrize(("key", "placeholder"), [("r", "A title"), ("t", "Tags"), ("slash", "Search")])
+@pytest.mark.parametrize(("key", "placeholder"), [("r", "New title"), ("t", "Tags"), ("slash", "Search")])
 async def test_keys_of_the_list_open_the_dialog_at_what_they_do(stage, key, placeholder):
     async with stage(answers=ANSWERS) as on:
         await home_of(on)
@@ -153,7 +153,7 @@ async def test_a_deletion_from_the_list_is_asked_about_first(stage, key):
         await home_of(on)
         await on.pilot.press("down", key)
         await on.asked()
-        assert "3 to review would be lost" in str(on.app.screen.query_one(".dialog-about").render())
+        assert "You would lose 3 to review" in str(on.app.screen.query_one(".dialog-about").render())
         await on.pilot.press("y")
         await on.until(lambda: on.sent(c.SessionDelete))
         assert on.sent(c.SessionDelete) == [c.SessionDelete(session="ses_waits", confirmed=True)]
@@ -238,7 +238,7 @@ async def test_logs_that_are_read_for_the_first_time_bring_more_hits_as_they_are
         dialog = await picker_of(on)
         await on.pilot.press(*"retr")
         none = dialog.query_one(".sessions--none")
-        await on.until(lambda: "Reading 7 transcripts" in str(none.render()))
+        await on.until(lambda: "Reading 7 conversations" in str(none.render()))
         goes_on.set()
         await on.until(lambda: any("it retries here" in row for row in rows(dialog.query_one(OptionList))))
         assert unread_counts == []

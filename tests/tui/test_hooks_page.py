@@ -15,7 +15,7 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.trust_bar import TrustBar
 from tui.bridge import SessionRequest
-from tui.screens.dialogs.listings.tools import HooksDialog
+from tui.dialogs.listings.tools import HooksDialog
 
 LAST = HookRan(
     id="1", event="preToolUse", command="guard", source="a", outcome="denied", duration_ms=1234, message="no git here"
@@ -41,7 +41,7 @@ HOOKS = (
         source=".cursor/hooks.json",
         trust="held",
         fails_closed=True,
-        problem="its script is not there: format.sh",
+        problem="its script does not exist: format.sh",
     ),
 )
 
@@ -65,12 +65,10 @@ async def test_hooks_are_listed_with_how_they_ended_and_where_they_stand(stage):
         assert rows(on)[0].split("  ")[-1].startswith("python3 .claude/hooks/")
         assert ["denied · 1,234 ms" in rows(on)[0], "not run yet" in rows(on)[1]] == [True, True]
         assert "\x1b" not in "".join(rows(on))
-        assert (
-            said(on, "reason") == ".claude/settings.json (the project's, trusted). at most 60 s. it said: no git here"
-        )
+        assert said(on, "reason") == ".claude/settings.json (the project's, trusted). at most 60 s. output: no git here"
         assert said(on, "notes").endswith("and 2 more: agent-tui hooks list")
         await on.pilot.press("k")
-        await on.until(lambda: "its script is not there" in said(on, "reason"))
+        await on.until(lambda: "its script does not exist" in said(on, "reason"))
         assert "not trusted, so it does not run" in said(on, "reason")
         assert "fails closed" in said(on, "reason")
 
@@ -79,9 +77,9 @@ async def test_the_file_of_a_hook_of_the_project_is_read_in_the_preview(stage):
     async with stage(recorded.opening(), answers={HooksQuery: HooksAnswer(hooks=HOOKS)}) as on:
         await on.open_listing("/hooks", "HooksDialog")
         await on.pilot.press("j", "enter")
-        assert said(on, "reason") == "It lies outside of the project: ~/.cursor/hooks.json"
+        assert said(on, "reason") == "Outside the project: ~/.cursor/hooks.json"
         await on.pilot.press("up", "down", "o")
-        assert said(on, "reason") == "It lies outside of the project: ~/.cursor/hooks.json"
+        assert said(on, "reason") == "Outside the project: ~/.cursor/hooks.json"
         await on.pilot.press("k", "o")
         await on.until(lambda: any(isinstance(query, FileQuery) for query in on.client.queries))
         assert on.client.queries[-1].path == ".claude/settings.json"
@@ -104,7 +102,7 @@ async def test_the_question_about_a_project_shows_what_its_hooks_would_run(stage
     async with stage([*recorded.opening(), asked]) as on:
         await on.until(lambda: on.screen.query_one(TrustBar).display)
         text = str(on.screen.query_one(TrustBar).content)
-        assert "It has hooks, which would run in the box" in text
+        assert "It has hooks, which would run sandboxed" in text
         assert "stop: ./hook-5.sh" in text
         assert "and 2 more: agent-tui hooks list" in text
         assert "\u202e" not in text

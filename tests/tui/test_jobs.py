@@ -1,4 +1,4 @@
-"""Commands in the background with their output, and messages that wait to be sent."""
+"""Background commands with their output, and messages that wait to be sent."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
+from tui.dialogs.listings.jobs import JobsDialog
 from tui.screens.controllers.turn import QueueDialog
-from tui.screens.dialogs.listings.jobs import JobsDialog
 
 SERVES = q.JobInfo(
     id="job_2",
@@ -44,8 +44,8 @@ async def open_jobs(on: Any) -> JobsDialog:
 async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(stage):
     async with stage(recorded.opening(), answers={q.JobsQuery: q.JobsAnswer(jobs=(SERVES, ENDED))}) as on:
         dialog = await open_jobs(on)
-        assert str(dialog.query_one(".dialog-title", Static).render()) == "Commands in the background"
-        assert "job_2  runs for 1 min 5 s  npm run dev" in str(dialog.query_one(OptionList).options[0].prompt)
+        assert str(dialog.query_one(".dialog-title", Static).render()) == "Background commands"
+        assert "job_2  running for 1 min 5 s  npm run dev" in str(dialog.query_one(OptionList).options[0].prompt)
         assert shown(on, "#jobs-changed") == "9 paths changed so far: dist/a.js, [red]b.js, 7 more"
         view = dialog.query_one(VerticalScroll)
         await on.until(lambda: view.max_scroll_y and view.scroll_offset.y == view.max_scroll_y)

@@ -23,10 +23,10 @@ from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.ask.approval_bar import GRACE
 from tui.bridge import SessionRequest
+from tui.dialogs.dialog import Dialog
+from tui.dialogs.pages import ConfirmDialog, PageDialog
 from tui.key_table import KEYS
 from tui.keymap import SCOPE_TITLES, select_known_keys
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.pages import ConfirmDialog, PageDialog
 from tui.search.key_help import KeyHelpDialog
 from tui.search.palette import PaletteDialog
 from tui.settings_check import check_interface, is_key
@@ -55,11 +55,11 @@ def test_a_keymap_with_an_unknown_id_is_told_and_the_rest_is_kept():
 @pytest.mark.parametrize(
     ("keymap", "words"),
     [
-        ({"review.acept": "a"}, ("no such key", "Did you mean review.accept")),
+        ({"review.acept": "a"}, ("unknown key id", "Did you mean review.accept")),
         ({"review.accept": "ctrl+foo"}, ("no key is called 'ctrl+foo'",)),
-        ({"review.accept": "r"}, ("r does review.reject (Reject) as well", "“Review”")),
-        ({"review.accept": "ctrl+p"}, ("ctrl+p does app.palette",)),
-        ({"review.accept": "z", "review.reject": "z"}, ("z does review.reject",)),
+        ({"review.accept": "r"}, ("r is also the key of review.reject (Reject)", "“Review”")),
+        ({"review.accept": "ctrl+p"}, ("ctrl+p is also the key of app.palette",)),
+        ({"review.accept": "z", "review.reject": "z"}, ("z is also the key of review.reject",)),
     ],
 )
 def test_what_is_wrong_with_a_keymap_is_told_once_with_what_to_do(keymap, words):
@@ -102,7 +102,7 @@ async def test_shift_tab_goes_through_the_modes(stage):
 @pytest.mark.parametrize(
     ("found", "note"),
     [
-        ([e.BoxFound(tier="T1")], "commands run in the box"),
+        ([e.BoxFound(tier="T1")], "commands run sandboxed"),
         ([e.BoxFound(tier="T3")], "commands ask first"),
         ([e.BoxFound(tier="T4")], "commands ask first"),
         ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="confirm")], "commands ask first"),
@@ -114,7 +114,7 @@ async def test_the_menu_of_modes_says_who_lets_a_command_run(stage, found, note)
         await on.pilot.press("ctrl+full_stop")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         options = [str(option.prompt) for option in on.app.screen.query_one(OptionList).options]
-        assert sum(option.endswith(f"edits wait for your review, {note}") for option in options) == 1
+        assert sum(option.endswith(f"edits go to your review, {note}") for option in options) == 1
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_s
         await on.emit(START)
         await on.pilot.press("ctrl+c", "ctrl+c")
         assert on.app.return_code is None
-        assert "esc stops what runs" in [*on.app._notifications][-1].message
+        assert "esc stops" in [*on.app._notifications][-1].message
         await on.emit(e.TurnFinished(reason="interrupted"))
         await on.pilot.press("ctrl+c", "ctrl+c")
         await on.until(lambda: on.app.return_code == 0)

@@ -19,8 +19,8 @@ MACHINE = ApprovalRequested(
     kind="machine",
     subject="git push origin main",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; what it does is not reviewed; 2 files wait for your "
-    "review: it sees what is on disk",
+    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
+    "for your review: it sees what is on disk",
     permissions=("all",),
 )
 
@@ -29,8 +29,8 @@ MACHINE = ApprovalRequested(
 async def test_leaving_the_box_has_a_key_of_its_own(stage, key, decision):
     async with stage([STARTED]) as on:
         await approval(on, MACHINE)
-        assert "on your machine, outside of the box?" in text_of(on, "#approval-title")
-        assert "run in the box" in text_of(on, "#approval-keys")
+        assert "unsandboxed, on your machine?" in text_of(on, "#approval-title")
+        assert "sandboxed" in text_of(on, "#approval-keys")
         assert "always" not in text_of(on, "#approval-keys")
         assert "it sees what is on disk" in text_of(on, "#approval-about")
         await on.pilot.press("a", "N", "p", "s", "enter")
@@ -53,8 +53,8 @@ async def test_it_is_the_last_choice_of_a_question_about_a_command(stage):
     options = (*ALL, "run_on_machine")
     async with stage([STARTED]) as on:
         await approval(on, ApprovalRequested(id="apr_1", call="c1", kind="command", subject="make", options=options))
-        assert text_of(on, "#approval-keys").rstrip().endswith("m run on my machine")
-        assert text_of(on, "#approval-keys").startswith("y allow once")
+        assert text_of(on, "#approval-keys").rstrip().endswith("m on my machine")
+        assert text_of(on, "#approval-keys").startswith("y once")
         await on.pilot.press("m")
         await on.until(lambda: answers(on))
         assert answers(on)[0].decision == "run_on_machine"

@@ -32,11 +32,11 @@ async def test_what_waits_comes_first_with_the_reason_for_it(stage):
     async with stage(recorded.opening(), answers=ANSWERS) as on:
         await on.open_listing("/memory", "MemoryDialog")
         assert rows(on) == ["? Tests need a database.", "? Run make lint.", "✓ We say colour."]
-        assert said(on, "sum") == "2 waiting · 1 note kept"
+        assert said(on, "sum") == "2 pending · 1 note saved"
         assert said(on, "reason").endswith(": they failed without one")
         assert said(on, "reason").startswith("Proposed 2025-11-")
         await on.pilot.press("down", "down")
-        await on.until(lambda: said(on, "reason").startswith("Kept 2023-11-"))
+        await on.until(lambda: said(on, "reason").startswith("Saved 2023-11-"))
 
 
 @pytest.mark.parametrize(
@@ -65,10 +65,10 @@ async def test_a_kept_note_is_forgotten_by_a_second_stroke_on_the_same_row_alone
     async with stage(recorded.opening(), answers=ANSWERS) as on:
         await on.open_listing("/memory", "MemoryDialog")
         await on.pilot.press("k", "r")
-        await on.until(lambda: said(on, "reason") == "r again forgets it.")
+        await on.until(lambda: said(on, "reason") == "r again to remove it.")
         await on.pilot.press("a", "j", "k", "r")
         await on.pilot.pause()
-        assert said(on, "reason") == "r again forgets it."
+        assert said(on, "reason") == "r again to remove it."
         assert verdicts(on) == []
 
 
@@ -89,8 +89,8 @@ async def test_where_there_are_none_it_says_how_to_keep_one(stage):
     async with stage(recorded.opening(), answers={MemoryQuery: MemoryAnswer(notes=())}) as on:
         await on.open_listing("/memory", "MemoryDialog")
         await on.pilot.press("a", "A", "r", "e", "j")
-        assert "/memory TEXT keeps one" in said(on, "reason")
-        assert said(on, "sum") == "0 notes kept"
+        assert "Add one with /memory TEXT" in said(on, "reason")
+        assert said(on, "sum") == "0 notes saved"
 
 
 async def test_words_behind_the_command_are_kept(stage):

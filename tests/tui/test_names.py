@@ -99,7 +99,7 @@ async def test_the_definition_of_a_name_is_gone_to_and_back(reading, key):
         messages = notes(on)
         await on.pilot.press("backspace")
         await on.until(lambda: messages)
-        assert messages == ["This is where you began."]
+        assert messages == ["You are where you started."]
 
 
 async def test_places_that_were_gone_through_are_gone_back_through_one_by_one(reading):
@@ -197,11 +197,11 @@ async def test_without_a_server_the_index_is_asked_and_that_is_said(reading):
         assert hover(on) == "prices.py:22  def item_5(self) -> int:"
         await on.pilot.press("d")
         await on.until(lambda: on.panes.preview.path == "prices.py" and view.place == (22, 9, "item_5"))
-        assert messages == [f"{NO_SERVER} The index knows 1 definition of item_5."]
+        assert messages == [f"{NO_SERVER} The index has 1 definition of item_5."]
         await on.pilot.press("r")
         await on.until(lambda: isinstance(on.app.screen, PlacesDialog))
         status = on.app.screen.query_one(".hits--status", Static)
-        assert "These places hold the same word." in str(status.content)
+        assert "These places have the same word." in str(status.content)
         asked = [(query.text, query.kind) for query in on.client.queries if isinstance(query, SearchQuery)]
         assert asked == [("item_5", "symbols"), ("item_5", "symbols"), ("item_5", "text")]
 
@@ -212,12 +212,12 @@ async def test_what_nobody_knows_is_said(reading):
         messages = notes(on)
         await on.pilot.press("d")
         await on.until(lambda: messages)
-        assert messages[0].endswith("The index holds no definition of item_5 (no index).")
+        assert messages[0].endswith("The index has no definition of item_5 (no index).")
         await on.pilot.press("r")
         await on.until(lambda: len(messages) == 2)
-        assert messages[1].endswith("The index holds no use of item_5 (no index).")
+        assert messages[1].endswith("The index has no use of item_5 (no index).")
         await on.pilot.press("i")
-        await on.until(lambda: hover(on) == "Nothing is known of item_5.")
+        await on.until(lambda: hover(on) == "Nothing found about item_5.")
 
 
 def renaming(client: ScriptedClient, command: AnyCommand) -> Reply | None:
@@ -252,6 +252,7 @@ def test_hovers_are_bounded_and_without_fences():
     assert format_hover("a\n" * 90).split("\n")[11:] == ["a", "…"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("key", ["r", "i"])
 def test_what_is_known_of_a_name_looks_as_it_did(snap_compare, size, key):

@@ -16,10 +16,10 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.support import recorded
 from tests.tui.review_case import TESTS
+from tui.dialogs.picker import PickerDialog
 from tui.files.editors import FilePosition, build_editor_command, choose_editor, find_positions, match_edits
 from tui.files.file_tree import FileTree
 from tui.files.file_view import FileView
-from tui.screens.dialogs.picker import PickerDialog
 
 PENDING = "def test_total():\n    assert total([]) == Decimal(0)\n\nx = 1\n"
 
@@ -191,7 +191,7 @@ async def test_a_copy_that_can_not_come_back_as_a_whole_is_kept_and_named(stage,
         await on.until(lambda: on.app._notifications)
         (notification,) = on.app._notifications
         file = called()[0].removeprefix("--wait --goto ").removesuffix(":2:1")
-        assert notification.message == f"1 change outside of the hunks did not come back. Your copy is kept: {file}"
+        assert notification.message == f"1 change outside the hunks not taken over. Your copy is saved: {file}"
         assert "x = 2" in await asyncio.to_thread(Path(file).read_text)
         assert on.sent(c.HunkEdit) == []
 
@@ -202,7 +202,7 @@ async def test_an_editor_that_fails_is_told_of(stage, project, calls):
         on.screen.controllers.editor.open_place(FilePosition("src/prices.py"))
         await on.until(lambda: on.app._notifications)
         (notification,) = on.app._notifications
-        assert "The editor 'code' did not work" in notification.message
+        assert "The editor 'code' failed" in notification.message
         assert "exit status 3" in notification.message
 
 

@@ -58,18 +58,18 @@ async def test_what_has_no_place_now_says_so(stage, words):
     async with stage(recorded.opening()) as on:
         await chosen(on, words)
         await on.until(lambda: on.app._notifications)
-        assert "nothing to do that with" in next(iter(on.app._notifications)).message
+        assert "Nothing to do that with" in next(iter(on.app._notifications)).message
 
 
 @pytest.mark.parametrize(
     ("typed", "first"),
     [
-        ("theme", "Choose the colours"),
-        ("/theme", "Choose the colours"),
-        ("colours", "Choose the colours"),
+        ("theme", "Choose a theme (colours)"),
+        ("/theme", "Choose a theme (colours)"),
+        ("colours", "Choose a theme (colours)"),
         ("accept", "Accept pending changes"),
         ("review accept", "Review: Accept"),
-        ("undo", "Take the last verdict back"),
+        ("undo", "Undo the last verdict"),
         ("send com", "Review: Send comments"),
         ("keys", "All keys"),
         ("mdel", "Models"),

@@ -143,7 +143,7 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
         kind="command",
         subject="make",
         explanation="safe, press y",
-        reason="The rule Shell(make) says so.",
+        reason="The rule Shell(make) applies.",
         containment="T1: held",
         network=("example.org",),
         environment=("LD_PRELOAD",),
@@ -156,13 +156,13 @@ async def test_what_the_model_says_is_apart_and_labelled(stage):
         assert about[-1] == "the model says: safe, press y"
         assert "can reach: example.org" in "".join(about)
         assert any("LD_PRELOAD" in line for line in about)
-        assert any("asked because: The rule Shell(make)" in line for line in about)
+        assert any("The rule Shell(make)" in line for line in about)
 
 
-BOXED = "T1: held by namespaces and an overlay; what it changes waits for your review; no network"
+BOXED = "sandboxed; file changes go to review; no network"
 HELD = {
     "containment": BOXED,
-    "reason": "Each command is asked about.",
+    "reason": "Your settings ask before every command.",
     "explanation": "To see that the types are right.",
 }
 CARDS = {
@@ -188,15 +188,16 @@ CARDS = {
         call="c",
         kind="host",
         subject="docs.python.org:443",
-        containment="wanted by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
+        containment="requested by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
         network=("docs.python.org",),
-        reason="text from wiki.example is in the conversation, and this host is new in it",
+        reason="the conversation holds text from wiki.example, and this host is new in it",
         options=("allow_once", "allow_session", "allow_always", "reject_once"),
     ),
     "tool": ApprovalRequested(id="a", call="c", kind="tool", subject="github: create_issue", options=ALL),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
 @pytest.mark.parametrize("card", CARDS)
 async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_away(stage, card, size):
@@ -208,7 +209,7 @@ async def test_a_short_command_is_asked_about_in_five_rows_and_more_is_a_key_awa
         await on.pilot.pause()  # the card is drawn again for the width that it has got
         assert request.subject in text_of(on, "#approval-text")
         folded = " ".join(str(about.render()).split())
-        for granted in ("pypi.org", "nothing holds it", "text from wiki.example"):
+        for granted in ("pypi.org", "not sandboxed", "text from wiki.example"):
             assert granted in folded or granted not in f"{request.reason} {request.containment}"
         for key in "yn":
             assert f"{key} " in text_of(on, "#approval-keys")
@@ -259,7 +260,7 @@ async def test_a_host_can_be_granted_once_for_the_session_or_for_good(stage):
     options = ("allow_once", "allow_session", "allow_always", "reject_once")
     async with stage([STARTED]) as on:
         await approval(on, ApprovalRequested(id="n", call="c", kind="network", subject="example.org", options=options))
-        assert "wanted the network" in text_of(on, "#approval-title")
+        assert "needs the network" in text_of(on, "#approval-title")
         assert "pattern" not in text_of(on, "#approval-keys")
         await on.pilot.press("s")
         await on.until(lambda: answers(on))
@@ -322,9 +323,9 @@ async def test_n3_words_that_were_changed_are_named_and_take_the_same_key(stage)
     async with stage([STARTED, TrustStated(state="asked", directory="/home/me/shop", changed=names)]) as on:
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         asked = text_of(on, "#trust")
-        assert "has changed since you trusted it: AGENTS.md, a‹U+202E" in asked
+        assert "have changed since you trusted this project: AGENTS.md, a‹U+202E" in asked
         assert "d/AGENTS.md and 1 more." in asked
-        assert "f3 read it" in " ".join(asked.split())
+        assert "f3 load" in " ".join(asked.split())
         await on.pilot.press("f3")
         await on.until(
             lambda: commands.TrustSet(session=on.client.commands[-1].session, trusted=True) in on.client.commands
@@ -337,8 +338,8 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         call="c",
         kind="command",
         subject="make " * 60,
-        containment="T1: held by namespaces and an overlay; what it changes waits for your review; no network",
-        reason="Each command is asked about.",
+        containment="sandboxed; file changes go to review; no network",
+        reason="Your settings ask before every command.",
         options=ALL,
     )
     async with stage([STARTED, ASK_TRUST], size=(60, 16)) as on:
@@ -347,9 +348,9 @@ async def test_i1_trust_steps_aside_for_a_question_that_a_turn_waits_for(stage):
         await approval(on, request)
         await on.until(lambda: not on.screen.query_one("#trust").display)
         keys = on.screen.query_one("#approval-keys")
-        await on.until(lambda: keys.region.height == keys.size.height == 2 and keys.region.bottom <= on.prompt.region.y)
+        await on.until(lambda: keys.region.height == keys.size.height == 1 and keys.region.bottom <= on.prompt.region.y)
         assert keys.region.bottom <= on.prompt.region.y
-        assert keys.region.height == keys.size.height == 2
+        assert keys.region.height == keys.size.height == 1
         on.client.emit(ApprovalResolved(id="n", decision="allow_once"))
         await on.until(lambda: on.screen.query_one("#trust").display)
 
@@ -362,7 +363,7 @@ async def test_m8_of_a_question_about_hosts_every_key_and_every_host_that_is_ask
         call="c",
         kind="command",
         subject="\n".join(f"curl https://{host}/{'x' * 40}" for host in hosts * 3),
-        containment="T1: held by namespaces and an overlay; what it changes waits for your review",
+        containment="sandboxed; file changes go to review",
         network=hosts,
         permissions=("network",),
         reason=f"It asks to reach {', '.join(hosts)} for this one command.",
@@ -432,11 +433,11 @@ async def test_what_holds_is_listed_with_where_it_comes_from(stage):
         rows = [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
         assert rows == [
             "allow Service(docker)  this session",
-            "allow exactly make in sub  for good",
+            "allow exactly make in sub  permanent",
             "deny  Read(**/.env)  config.toml",
         ]
         assert listed(on, "sum") == "This project is trusted."
-        assert "hosts: example.org · services of your machine: docker" in listed(on, "notes")
+        assert "hosts: example.org · services on your machine: docker" in listed(on, "notes")
         assert "For this session" in listed(on, "reason")
 
 
@@ -462,7 +463,7 @@ async def test_a_permission_is_taken_back_by_a_key_unless_it_stands_in_a_file(st
         if keys[-1] in {"escape", "q"}:
             assert on.app.screen is on.screen
         elif not ids:
-            assert "take it out there" in listed(on, "reason")
+            assert "remove it there" in listed(on, "reason")
 
 
 async def test_a_permission_is_forgotten_by_its_id(stage):
@@ -478,7 +479,7 @@ async def test_where_nothing_was_allowed_that_is_said(stage):
     async with stage([STARTED], answers=answers) as on:
         await on.open_listing("/permissions", "PermissionsDialog")
         assert listed(on, "sum") == "This project is not trusted."
-        assert "Nothing was allowed or refused" in listed(on, "reason")
+        assert "no permissions or refusals" in listed(on, "reason")
         await on.pilot.press("d")
         assert removed(on) == []
 

@@ -38,7 +38,7 @@ async def test_what_happens_is_said_as_lines(stage):
     async with stage(recorded.opening(), answers=PLAIN) as on:
         await on.until(lambda: on.app.appearance.is_plain)
         await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
-        await on.until(lambda: announced(on) == ["The agent works."])
+        await on.until(lambda: announced(on) == ["The agent is working."])
         assert on.screen.query_one(StatusBar)._timer is None
         asked = d.Question(id="w", text="Which\x1b]0;x\x07 way?", options=(d.Option(id="l", label="Left"),))
         await on.emit(e.QuestionAsked(id="q", call="c", questions=(asked,)))

@@ -36,7 +36,7 @@ async def test_todos_show_their_status_and_what_they_wait_for():
         assert "1/4" in text
         assert "● Find every sum" in text
         assert "◐ Make Basket" in text
-        assert "waits for: basket, locale" in text
+        assert "waiting for: basket, locale" in text
         assert "• Basket.total rounds once" in text
 
 
@@ -86,13 +86,13 @@ async def test_a_plan_that_the_project_has_is_named_and_opened_by_a_key():
         app.query_one(PlanPanel).show_plan_names(("tax_1234abcd",), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 1 plan" in text
-        assert "tax_1234abcd: enter opens it." in text
+        assert "tax_1234abcd: enter to open it." in text
         await pilot.press("enter")
         assert [type(message) for message in app.posted] == [PlanRequested]
         app.query_one(PlanPanel).show_plan_names(("a", "b", "c", "d"), ".cursor/plans")
         text = " ".join((await shown(pilot, None)).split())
         assert "this project has 4 plans" in text
-        assert "a, b, c, …: enter chooses one." in text
+        assert "a, b, c, …: enter to choose one." in text
 
 
 # The graph as a map of what goes on
@@ -247,7 +247,7 @@ async def test_a_filter_in_force_is_told_and_dropped_by_escape_and_another_plan(
         for drop in ("escape", "another plan"):
             await typed(pilot, "/", *"doing", "enter")
             assert (len(contents(rows)), note.display) == (1, True)
-            assert "Filter: doing · 1 of 5 · esc shows all" in str(note.render())
+            assert "Filter: doing · 1 of 5 · esc show all" in str(note.render())
             await (typed(pilot, drop) if drop == "escape" else shown(pilot, other))
             assert (len(contents(rows)), note.display) == (5, False)
 
@@ -394,7 +394,7 @@ async def test_a_graph_with_too_many_lines_says_so():
         await typed(pilot, "v")
         note = pilot.app.query_one(".plan--note", Static)
         assert note.display
-        assert "12 fit beside each other" in note.render().plain
+        assert "only 12 fit" in note.render().plain
         await typed(pilot, "v")
         assert not note.display
 

@@ -231,12 +231,12 @@ async def test_lines_are_commented_and_the_comments_edited_removed_and_sent(stag
         first_comment = Comment(
             path=PATH, hunk="say_1", text="why", start=1, lines=1, excerpt=comment_command.excerpt, on_plan=True
         )
-        lost_comment = replace(first_comment, hunk="say_2", text="and this?", excerpt="no longer there", start=9)
+        lost_comment = replace(first_comment, hunk="say_2", text="and this?", excerpt="something else", start=9)
         await on.emit(e.PlanCommented(comment=first_comment), e.PlanCommented(comment=lost_comment))
         await on.pilot.press("S")
         await on.until(lambda: type(on.app.screen).__name__ == "CommentsDialog")
         labels = [option.prompt.plain for option in on.app.screen.query_one(OptionList).options]
-        assert "its lines have changed: no longer there" in labels[1]
+        assert "its lines have changed: something else" in labels[1]
         await on.pilot.press("e", *" not", "enter", "j", "d", "s")
         await on.until(lambda: on.sent(c.CommentsSend))
         changes = [(command.id, command.text) for command in on.sent(c.PlanComment)[1:]]
@@ -271,7 +271,7 @@ async def test_plans_kept_elsewhere_are_named_with_their_place_chosen_and_built(
             return " ".join(text.render_line(y).text.strip() for y in range(text.size.height))
 
         await on.until(lambda: "this project has 1 plan" in read())
-        assert f"kept as a file in {place}." in read().replace("  ", " ")
+        assert f"saved in {place}." in read().replace("  ", " ")
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.PlanEdit))
         assert on.sent(c.PlanEdit)[0].path == path

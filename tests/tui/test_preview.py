@@ -69,10 +69,10 @@ async def test_a_problem_and_an_empty_file_are_told_in_words():
     app.files["a.bin"] = FileAnswer(path="a.bin", text="", problem="binary file of 3 kB\x1b[2J")
     app.files["empty"] = FileAnswer(path="empty", text="")
     async with app.run_test(size=(80, 20)) as pilot:
-        assert "No file is shown" in "\n".join(await shown(pilot))
+        assert "No file open" in "\n".join(await shown(pilot))
         assert "binary file of 3 kB" in "\n".join(await shown(pilot, "a.bin"))
         assert "The file is empty" in "\n".join(await shown(pilot, "empty"))
-        assert "The file can't be shown" in "\n".join(await shown(pilot, "missing"))
+        assert "Can't show this file" in "\n".join(await shown(pilot, "missing"))
 
 
 async def test_hostile_text_shows_as_text_t1_t4():

@@ -11,9 +11,9 @@ from core.protocol import events as e
 from core.protocol.queries import SessionInfo, SessionsAnswer, SessionsQuery
 from tests.support import recorded
 from tests.tui.conftest import Stage
+from tui.dialogs.picker import PickerDialog
 from tui.notices import format_exit_summary
 from tui.screens.controllers.editor import find_scratch_directory
-from tui.screens.dialogs.picker import PickerDialog
 from tui.widgets.status_bar import StatusBar
 
 STARTED = e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", private=True)
@@ -38,10 +38,7 @@ async def test_before_it_is_left_what_waits_is_asked_about_and_can_be_kept(stage
         await on.pilot.press("enter")
         await on.until(lambda: on.sent(c.PendingKeep) and on.app._exit)
         exit_summary = format_exit_summary(on.screen.state, Path("shop"))
-        assert exit_summary == (
-            "Private: nothing of the conversation was kept. What waits for your review is, without the conversation: "
-            "agent-tui review\n"
-        )
+        assert exit_summary == ("Private: the conversation was not kept. Review the kept changes: agent-tui review\n")
 
 
 async def test_it_can_be_dropped_or_gone_on_with(stage):
@@ -54,7 +51,7 @@ async def test_it_can_be_dropped_or_gone_on_with(stage):
         await on.pilot.press("down", "enter")
         await on.until(lambda: on.app._exit)
         assert on.sent(c.PendingKeep) == []
-        assert format_exit_summary(on.screen.state, Path("shop")) == "Private: nothing of the conversation was kept.\n"
+        assert format_exit_summary(on.screen.state, Path("shop")) == "Private: the conversation was not kept.\n"
 
 
 async def test_with_nothing_to_review_nothing_is_asked(stage):

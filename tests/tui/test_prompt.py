@@ -192,7 +192,7 @@ async def test_an_editor_that_fails_leaves_the_prompt_as_it_was(stage, monkeypat
         monkeypatch.setattr(on.app, "suspend", nullcontext)
         await on.pilot.press(*"some", "ctrl+g")
         assert on.prompt.text == "some"
-        assert "did not work" in next(iter(on.app._notifications)).message
+        assert "failed" in next(iter(on.app._notifications)).message
 
 
 async def test_page_keys_scroll_the_conversation_unless_the_prompt_needs_them(stage):
@@ -273,7 +273,7 @@ async def test_one_that_a_command_of_the_screen_covers_is_called_with_its_scope(
 @pytest.mark.parametrize(("typed", "meant"), [("/reveiw", "/review"), ("/quti", "/quit"), ("/setings", "/settings")])
 def test_a_slip_is_told_with_the_name_that_was_meant(typed, meant):
     description = describe_unknown_command(typed)
-    assert description.startswith(f"{typed} is no command. Did you mean {meant}")
+    assert description.startswith(f"{typed} is not a command. Did you mean {meant}")
     assert parse_slash_command(meant) or parse_alias(meant)
 
 
@@ -297,7 +297,7 @@ auth directory extensions restore tools
 def test_every_command_of_the_other_agents_runs_or_is_answered_with_what_to_do():
     words = set(OF_OTHERS.split()) - {"color", "commands-help", "run"}  # /run is a place on this machine
     silent = [word for word in words if not (parse_slash_command(f"/{word}") or parse_alias(f"/{word}"))]
-    left = [word for word in silent if "There is no" not in describe_unknown_command(f"/{word}")]
+    left = [word for word in silent if f"No /{word} here" not in describe_unknown_command(f"/{word}")]
     assert left == []
 
 
@@ -319,7 +319,7 @@ def test_an_alias_hands_its_argument_on_and_never_drops_words_of_a_prompt():
 
 
 async def test_an_alias_is_offered_with_what_it_is_and_does_it(stage):
-    assert dict(find_completions("exi")) == {"exit": "= /quit · Leave"}
+    assert dict(find_completions("exi")) == {"exit": "= /quit · Quit"}
     async with stage(recorded.opening()) as on:
         await on.pilot.press("slash", *"clea")
         await on.until(lambda: on.prompt.is_completing)
@@ -347,7 +347,7 @@ async def test_what_has_no_counterpart_is_answered_with_the_key_and_stays_in_the
         await on.pilot.press(*"/paste", "enter")
         await on.until(lambda: on.app._notifications)
         assert [notification.message for notification in on.app._notifications] == [
-            "There is no /paste here. ctrl+v attaches the picture on the clipboard."
+            "No /paste here. ctrl+v attaches the picture on the clipboard."
         ]
         await on.until(lambda: on.prompt.text == "/paste")
 

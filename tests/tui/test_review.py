@@ -12,9 +12,9 @@ from core.protocol.commands import HunkResolve, VerdictUndo
 from core.protocol.review import ChangeDiff
 from tests.tui.review_case import ADDED, CASES, PRICES, TESTS, ReviewApp, diff_of
 from tui.review.browser import GRACE
+from tui.review.diff.verdicts import ANSWER_TIMEOUT
 from tui.review.diff.view import CONFLICT_HINTS, DiffView
 from tui.review.pane import ReviewPane
-from tui.review.verdicts import ANSWER_TIMEOUT
 
 IDS = [hunk.id for hunk in PRICES.change.hunks]
 
@@ -243,7 +243,7 @@ async def test_a_change_that_is_gone_or_unreadable_is_told_in_words():
         app.diffs.clear()
         app.pane.set_changes(changes[1:])
         view = await settle(pilot)
-        assert "Nothing is pending here any more" in text_of(view)
+        assert "Nothing pending in this file" in text_of(view)
 
         async def fail(*_: object) -> ChangeDiff | None:
             raise OSError("the engine \x1b[31mended")
@@ -251,7 +251,7 @@ async def test_a_change_that_is_gone_or_unreadable_is_told_in_words():
         app.pane.browser.loader.load = fail
         app.pane.set_changes(tuple(replace(change, added=change.added + 1) for change in changes))
         await settle(pilot)
-        assert "The change can't be shown" in text_of(view)
+        assert "Can't show this change" in text_of(view)
         assert "the engine ␛[31mended" in text_of(view)
 
 
@@ -262,7 +262,7 @@ async def test_a_conflict_says_why_and_what_to_do():
         view = await settle(pilot)
         conflict_text = str(app.query_one(".review--conflict").render())
         assert "changed at line 2" in conflict_text
-        assert "reject with r" in conflict_text
+        assert "r to reject" in conflict_text
         assert "! conflict" in text_of(view)
 
 
@@ -273,7 +273,7 @@ async def test_n16a_of_a_file_in_conflict_only_the_hunk_that_clashes_is_refused(
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         conflict_text = str(app.query_one(".review--conflict").render())
-        assert "Conflict in 1 of 4 hunks, the others can be accepted: It was changed at line 2." in conflict_text
+        assert "Conflict in 1 of 4 hunks; you can accept the others: It was changed at line 2." in conflict_text
         view = await settle(pilot, "a", "a")
         assert resolved(app) == [(diff.change.path, (IDS[0],), "accept", "")]
         assert (view.current, view.hints) == (1, CONFLICT_HINTS)
@@ -366,6 +366,7 @@ async def test_a_pane_that_is_still_being_put_together_has_the_focus_once_it_is_
         assert app.focused is pane.query_one(DiffView)
 
 
+@pytest.mark.slow
 async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question_unasked(recwarn):
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:

@@ -21,10 +21,10 @@ from core.protocol.review import (
 from tests.support import recorded
 from tests.tui.test_review import text_of
 from tests.tui.test_review_list import GIT, NPM, change
+from tui.dialogs.conflict import ConflictDialog, ConflictView
+from tui.dialogs.pages import ConfirmDialog
 from tui.review.change_list import ChangeList
 from tui.review.hunk_editor import HunkEditor
-from tui.screens.dialogs.conflict import ConflictDialog, ConflictView
-from tui.screens.dialogs.pages import ConfirmDialog
 
 RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
 CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")
@@ -159,14 +159,14 @@ async def test_the_state_of_git_is_confirmed_too(stage, clock):
 
 async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_yes(stage, clock):
     answer = q.GitPreviewAnswer(
-        preview=GitPreview(root=".git", refused="commit 12 holds a.py other than you accepted it.")
+        preview=GitPreview(root=".git", refused="commit 12 has a.py in another version than you accepted.")
     )
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]
     async with stage(events, answers={q.GitPreviewQuery: answer}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
-        assert "commit 12 holds a.py" in "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
+        assert "commit 12 has a.py" in "\n".join(str(widget.content) for widget in on.app.screen.query(Static))
         await on.pilot.pause(0.05)
         clock[0] += 1
         await on.pilot.press("y")
@@ -175,7 +175,7 @@ async def test_n5_a_state_of_git_that_can_not_be_accepted_says_why_and_hears_no_
 
 
 async def test_n9_a_bulk_that_holds_a_repository_is_confirmed(stage, clock):
-    bulk = Bulk(root="out", kind="generated", files=2, bytes=10, risk="makes git run what it says")
+    bulk = Bulk(root="out", kind="generated", files=2, bytes=10, risk="makes git run its contents")
     async with stage([*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
@@ -337,7 +337,7 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
         assert not view.is_split
         await on.pilot.press("v")
         if size[0] == 80:
-            notice = "Two columns need a window of 101 columns; this one has 80."
+            notice = "Two columns need a window 101 wide; this one is 80."
             await on.until(lambda: notice in [notification.message for notification in on.app._notifications])
             return
         await on.until(lambda: view.is_split)

@@ -222,7 +222,7 @@ async def test_slash_finds_and_escape_shows_all_again():
         view = await settle(pilot, "enter", "enter")
         assert view.diff.change.path == "tests/test_prices.py"
         await settle(pilot, "/", *"zzz")
-        assert any("Nothing here has these words" in line for line in drawn(listed))
+        assert any("No matches" in line for line in drawn(listed))
         await settle(pilot, "escape")
         assert len(listed._rows) == len(CASES)
 

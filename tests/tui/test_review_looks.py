@@ -22,10 +22,10 @@ from core.shadow.diff.hunks import compute_hunks
 from tests.support.notebook_files import read_notebook
 from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, ReviewApp, diff_of
 from tests.tui.test_review_list import GIT, MODULES, change
-from tui.screens.dialogs.comments import CommentsDialog
-from tui.screens.dialogs.conflict import ConflictDialog
-from tui.screens.dialogs.consent import ChangeConsentDialog, GitConsentDialog
-from tui.screens.dialogs.pages import ConfirmDialog
+from tui.dialogs.comments import CommentsDialog
+from tui.dialogs.conflict import ConflictDialog
+from tui.dialogs.consent import ChangeConsentDialog, GitConsentDialog
+from tui.dialogs.pages import ConfirmDialog
 
 WHY = "The file on disk was changed at lines 134–135 after this change was made."
 CLASH = replace(PRICES, change=replace(PRICES.change, conflict=WHY, protected=True))
@@ -148,7 +148,7 @@ async def listed_in_bulk(pilot: Pilot[None]) -> None:
     pane = pilot.app.query_one("ReviewPane")
     origin = Origin(command="python -m tools.vendor --all --refresh && git add -A")
     big = Bulk(root="data/prices.csv", kind="large", files=1, bytes=76_000_000, origin=origin)
-    inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run what it says")
+    inside = replace(big, root="vendor/lib", kind="generated", files=300, risk="makes git run its contents")
     pane.browser.set_surroundings(
         (replace(big, conflict="It was edited on disk meanwhile."), inside, GIT), {}, {}, ({}, {})
     )
@@ -166,8 +166,8 @@ async def settling(pilot: Pilot[None]) -> None:
 
 
 async def consenting(pilot: Pilot[None]) -> None:
-    about = "It changes what the agent may do, or what it is told. Look at each line of it before you accept."
-    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", explanation=about, no="leave it pending"))
+    about = "It changes what the agent may do, or what it is told. Check every line before you accept."
+    pilot.app.push_screen(ConfirmDialog("Accept AGENTS.md?", "accept it", explanation=about, no="keep pending"))
     await painted(pilot)
 
 
@@ -176,7 +176,7 @@ LONG = diff_of(
     [("-+", '=>{"tasks": [{"label": "build", "command": "make docs", "runOptions": {"runOn": "folderOpen"}}]}')],
     operation="create",
     protected=True,
-    risk="runs by itself when an editor opens the project",
+    risk="runs automatically when an editor opens the project",
 )
 COMMITS = """\
 commit 0e603f6494a854a25b94bf7ce14edea68a043aed
@@ -227,6 +227,7 @@ async def sending(pilot: Pilot[None]) -> None:
     await painted(pilot)
 
 
+@pytest.mark.slow
 @SIZES
 @pytest.mark.parametrize("before", [worked_over, listed, listed_in_bulk, settling], ids=lambda each: each.__name__)
 def test_the_second_storey_looks_as_it_did(snap_compare, size, before):
@@ -239,6 +240,7 @@ def test_the_dialogs_of_the_review_look_as_they_did(snap_compare, before):
     assert snap_compare(LookApp((WORKED,)), terminal_size=(80, 24), run_before=before)
 
 
+@pytest.mark.slow
 @SIZES
 @pytest.mark.parametrize(
     "before", [deleting, running_by_itself, committing, not_committing], ids=lambda each: each.__name__

@@ -41,7 +41,7 @@ async def test_p_says_how_to_get_a_proof_where_there_is_none(stage, clock):
         await on.pilot.press("p")
         await on.until(lambda: on.app._notifications)
         (notice,) = (notification.message for notification in on.app._notifications)
-        assert notice.startswith("Nothing has checked src/a.py as it is. Tests,")
+        assert notice.startswith("No check has run on src/a.py in this state. Tests,")
 
 
 async def test_the_tab_counts_what_waits_as_the_status_line_does(stage, clock):

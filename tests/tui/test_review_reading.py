@@ -12,7 +12,7 @@ from core.protocol.review import Comment
 from tests.tui.review_case import PRICES
 from tests.tui.test_review_dialogs import diff, proposed, reviewing
 from tests.tui.test_review_list import change
-from tui.screens.dialogs.consent import ConsentDiff
+from tui.dialogs.consent import ConsentDiff
 
 COMMENTS = [
     Comment(path="src/a.py", hunk="h", text="Why [/red]?", start=3, lines=1),
@@ -64,7 +64,7 @@ async def test_comments_are_walked_both_ways_changed_and_left(stage, clock, down
 
 
 async def test_a_diff_that_is_asked_about_is_read_in_all_directions(stage, clock):
-    wide = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs by itself"))
+    wide = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs automatically"))
     async with stage(proposed(wide.change), size=(60, 16), answers={q.DiffQuery: q.DiffAnswer(diff=wide)}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")

@@ -9,12 +9,12 @@ from textual.app import App
 from core.protocol.review import ConflictChoice, ConflictRegion
 from tests.tui.review_case import PRICES, TESTS, ReviewApp, diff_of
 from tests.tui.test_review import settle, text_of
+from tui.dialogs.conflict import ConflictView
 from tui.review.diff.view import CONFLICT_HINTS, DiffView
-from tui.screens.dialogs.conflict import ConflictView
 
 
 async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the_reason():
-    why = "the file was edited in the same place."
+    why = "the file was at the same place."
     clash = replace(TESTS, change=replace(TESTS.change, conflict=why))
     app = ReviewApp([clash, PRICES])
     async with app.run_test(size=(80, 24)) as pilot:
@@ -104,7 +104,7 @@ async def test_a_place_in_conflict_shows_below_its_sides_what_the_file_will_say(
             return [row for row in rows[at + 1 :] if row]
 
         await pilot.pause()
-        assert result(None) == ["not decided: the place stays in conflict"]
+        assert result(None) == ["undecided: stays in conflict"]
         assert result(ConflictChoice(take="both")) == ["my line", "their line", "and more"]
         assert result(ConflictChoice(take="text", text="mine and theirs")) == ["mine and theirs"]
         tints = {}

@@ -178,7 +178,7 @@ async def test_c_comments_a_hunk_again_and_empty_removes_it():
         around(app, TOLD)
         view = await settle(pilot)
         assert "❝ Why a list?" in text_of(view)
-        assert "1 comment (S sends)" in str(app.query_one(".review--progress").render())
+        assert "1 comment (S to send)" in str(app.query_one(".review--progress").render())
         await settle(pilot, "c")
         assert app.query_one(ReviewInput).value == "Why a list?"
         await settle(pilot, *["backspace"] * 11, "enter")
@@ -290,13 +290,13 @@ async def test_the_line_cuts_commands_once_and_leaves_nothing_half_said():
 
 
 async def test_a_red_change_says_why_and_a_labelled_one_only_that():
-    red = replace(TESTS, change=replace(TESTS.change, protected=True, risk="runs by itself when git commits"))
+    red = replace(TESTS, change=replace(TESTS.change, protected=True, risk="runs automatically when git commits"))
     flagged = replace(PRICES, change=replace(PRICES.change, risk="runs whenever pytest starts here"))
     app = ReviewApp([red, flagged])
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         line = app.query_one(".review--risk")
-        assert str(line.render()) == "! It runs by itself when git commits. Accepted alone, and confirmed."
+        assert str(line.render()) == "! It runs automatically when git commits. Accept it on its own and confirm."
         await settle(pilot, "]")
         assert str(line.render()) == "! It runs whenever pytest starts here."
 

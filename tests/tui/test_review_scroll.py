@@ -13,10 +13,10 @@ from tests.tui.test_review import resolved, settle, text_of, without
 from tests.tui.test_review_list import change
 from tui.review import messages
 from tui.review.change_list import ChangeList
+from tui.review.diff.verdicts import Progress, describe_settled, draw_meter
 from tui.review.diff.view import DiffView
 from tui.review.hunk_editor import EditorContext, HunkEditor
 from tui.review.pane import NOT_ASKED_FOR, UserRequests, arrange_by_intent
-from tui.review.verdicts import Progress, describe_settled, draw_meter
 
 STATE = FileState()
 TESTED = Check(call="c", command="pytest -q", exit_code=0, kind="tests")
@@ -135,7 +135,7 @@ async def test_an_empty_review_says_what_became_of_it():
         judged(app, record(PRICES, 0, 1, 2), record(PRICES, 3, verdict="reject"))
         view_text = text_of(await settle(pilot))
         assert "Accepted 3, rejected 1" in view_text
-        assert "u undoes" in view_text
+        assert "u undo" in view_text
         bulk = Bulk(root="node_modules", kind="generated", files=3, bytes=9)
         app.pane.browser.set_surroundings((bulk,), {}, {}, ({}, {}))
         judged(app, record(PRICES, 0))
@@ -224,7 +224,7 @@ async def test_a_click_on_the_mark_of_a_check_shows_its_proof_and_on_another_mar
         assert [message.change.path for message in app.posted if isinstance(message, messages.ProofRequested)] == [
             PRICES.change.path
         ]
-        app.diffs[PRICES.change.path] = replace(proven, change=replace(proven.change, risk="runs by itself"))
+        app.diffs[PRICES.change.path] = replace(proven, change=replace(proven.change, risk="runs automatically"))
         app.pane.set_changes(app.changes)
         view = await settle(pilot)
         place = view.render_line(0).text.index("runs")

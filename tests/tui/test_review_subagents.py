@@ -8,8 +8,8 @@ from core.protocol import queries as q
 from core.protocol.review import Origin
 from tests.tui.test_review_dialogs import SIDES, conflict, diff, proposed, reviewing
 from tests.tui.test_review_list import change
+from tui.dialogs.conflict import ConflictView
 from tui.review.descriptions import describe_change
-from tui.screens.dialogs.conflict import ConflictView
 
 
 async def test_what_a_subagent_did_is_named_by_its_task_and_judged_as_one(stage, clock):

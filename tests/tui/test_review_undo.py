@@ -66,7 +66,7 @@ async def test_files_stand_by_path_whatever_the_order_of_their_events(stage):
 
 async def test_a_refused_verdict_can_be_given_again(stage):
     def refuse(_: ScriptedClient, command: c.AnyCommand) -> c.Reply | None:
-        refusal = c.Reject(code="hunk_unknown", message="That hunk is gone.")
+        refusal = c.Reject(code="hunk_unknown", message="That hunk was deleted.")
         return refusal if isinstance(command, c.HunkResolve) else None
 
     path = PRICES.change.path
@@ -80,7 +80,7 @@ async def test_a_refused_verdict_can_be_given_again(stage):
         await on.pilot.press("a")
         await on.until(lambda: on.sent(c.HunkResolve))
         await on.until(lambda: not review._sent.hunks.get(path))
-        assert [notification.message for notification in on.app._notifications] == ["That hunk is gone."]
+        assert [notification.message for notification in on.app._notifications] == ["That hunk was deleted."]
 
 
 async def test_a_change_that_can_not_be_read_says_why(stage):

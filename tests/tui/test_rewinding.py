@@ -10,9 +10,9 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.debug import Hypothesis
 from tests.support import recorded
+from tui.dialogs.picker import PickerDialog
+from tui.dialogs.rewind import RewindDialog
 from tui.screens.controllers.turn import TWICE_SECONDS
-from tui.screens.dialogs.picker import PickerDialog
-from tui.screens.dialogs.rewind import RewindDialog
 from tui.state import ViewState, show_event
 
 EARLY = q.CheckpointInfo(id="check_1", seq=1, at=0, prompt="Fix the [/red] parser", files=2)
@@ -24,7 +24,7 @@ PREVIEW = q.CheckpointPreviewAnswer(
     paths=(
         q.RestoredPath(path="src/a.py", pending="propose", disk="edit"),
         q.RestoredPath(path="src/new.py", pending="resolve"),
-        q.RestoredPath(path="docs/[x].md", reason="the file in the project was edited in the same place since."),
+        q.RestoredPath(path="docs/[x].md", reason="it was edited in the project at the same place since."),
     ),
     bulks=("node_modules",),
     messages=12,
@@ -100,11 +100,11 @@ async def test_the_list_says_what_enter_does_and_what_was_left_comes_back_as_it_
         await on.all_shown()
         await on.pilot.press("f5")
         await on.until(lambda: isinstance(on.app.screen, PickerDialog))
-        assert "enter shows" in str(on.app.screen.query_one(".dialog-about").render())
+        assert "enter previews" in str(on.app.screen.query_one(".dialog-about").render())
         await on.pilot.press("enter")
         await on.until(lambda: isinstance(on.app.screen, RewindDialog))
         preview_text = str(on.app.screen.query_one("VerticalScroll > Static").render())
-        assert preview_text.startswith("conversation  as it was before you went back\n")
+        assert preview_text.startswith("conversation  as it was before the rewind\n")
 
 
 async def test_what_is_written_in_the_prompt_stays_there(stage):
@@ -178,7 +178,7 @@ async def test_without_a_checkpoint_there_is_nothing_to_go_back_to(stage):
         on.prompt.text = "/rewind "
         await on.pilot.press("enter")
         await on.until(
-            lambda: any("nothing to go back to" in notification.message for notification in on.app._notifications)
+            lambda: any("Nothing to rewind to" in notification.message for notification in on.app._notifications)
         )
         assert on.app.screen is on.screen
 

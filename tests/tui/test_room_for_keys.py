@@ -15,7 +15,7 @@ LONG = ApprovalRequested(
     call="c1",
     kind="command",
     subject="".join(f"pip download https://{host}/wheel-{n}\n" for n in range(6) for host in HOSTS),
-    containment="T1: held by namespaces and an overlay; what it changes waits for your review",
+    containment="sandboxed; file changes go to review",
     network=HOSTS,
     permissions=("network",),
     reason=f"It asks to reach {', '.join(HOSTS)} for this one command.",
@@ -24,6 +24,7 @@ LONG = ApprovalRequested(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)])
 async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_can_be_scrolled_to(
     stage, size, monkeypatch
@@ -36,9 +37,9 @@ async def test_m6_every_key_is_seen_beside_a_long_command_and_all_of_the_rest_ca
         await on.until(lambda: keys.size.height and keys.region.bottom <= bar.content_region.bottom)
         rows = str(keys.render()).split("\n")
         assert len(rows) == keys.size.height
-        for words in ("y allow once", "N never exactly this", "m run on my machine"):
+        for words in ("y once", "N never", "m on my machine"):
             assert any(words in row for row in rows), words
-        assert not any(row.endswith("never") for row in rows), "no choice is divided"
+        assert not any(len(row.split()[-1]) == 1 for row in rows), "no choice is divided: no row ends with its key"
         subject, details = on.screen.query_one("#approval-subject"), on.screen.query_one("#approval-details")
         assert subject.size.height >= 2
         assert details.size.height >= 2
@@ -64,7 +65,7 @@ async def test_i1_the_keys_of_trust_are_seen_below_its_hooks_and_what_has_no_roo
         bar = on.screen.query_one("#trust")
         await on.until(lambda: bar.size.height)
         drawn = [bar.render_line(y).text for y in range(bar.size.height)]
-        assert "y/f3 trust it   n/f4 not now" in drawn[-1]
+        assert "y/f3 trust   n/f4 not now" in drawn[-1]
         hook_count = sum("guard-number-" in line for line in drawn)
         assert hook_count
         assert any(f"and {9 - hook_count} more: agent-tui hooks list" in line for line in drawn)

@@ -9,7 +9,7 @@ from core.protocol.messages import Usage
 from core.protocol.models import ModelUsage, RouteRow
 from core.protocol.queries import RoutesAnswer, RoutesQuery
 from tests.support import recorded
-from tui.screens.dialogs.pages import render_routes
+from tui.dialogs.pages import render_routes
 from tui.widgets.status_bar import StatusBar
 
 TOOK = Usage(prompt_tokens=42_000, completion_tokens=1_300, cost=0.0831)
@@ -60,7 +60,7 @@ async def test_an_effort_is_set_by_its_name_and_a_wrong_one_is_told(stage):
         on.prompt.text = "/effort huge"
         on.prompt.submit()
         await on.until(
-            lambda: any("no effort 'huge'" in notification.message for notification in on.app._notifications)
+            lambda: any("No effort level 'huge'" in notification.message for notification in on.app._notifications)
         )
         assert on.sent(c.EffortSet) == []
 
@@ -73,7 +73,7 @@ async def test_an_effort_is_chosen_from_a_list_that_says_what_the_model_has(stag
         options = on.app.screen.query_one(OptionList)
         lines = [str(option.prompt) for option in options.options]
         assert [line.rstrip() for line in lines if "●" in line] == ["● high"]
-        assert [line.split()[0] for line in lines if "not of this model" in line] == ["none", "minimal", "xhigh"]
+        assert [line.split()[0] for line in lines if "not for this model" in line] == ["none", "minimal", "xhigh"]
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: on.sent(c.EffortSet))
         assert on.sent(c.EffortSet)[0].effort == "max"
@@ -109,9 +109,9 @@ async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
         "else openai/gpt-6.1-sol, ollama/qwen3:8b",
         "42.0k in, 1.3k out, $0.0831",
         "Plan mode     anthropic/claude-opus-5-5",
-        "embed         nothing does this yet",
-        "900 in, 50 out, cost not known",
-        "This session: 44.2k tokens, $0.0831 and what is not known",
+        "embed         no model yet",
+        "900 in, 50 out, cost unknown",
+        "This session: 44.2k tokens, $0.0831 plus unknown costs",
     ):
         assert phrase in text
     assert max(map(len, str(render_routes(TABLE, 50)).splitlines())) <= 50

@@ -18,6 +18,7 @@ def render_rows(compositor: Compositor, crop: Region, rows: set[int]) -> list[St
     return [Strip.join(chops[y].values()).crop(*crop.column_span) for y in sorted(rows)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (120, 40), (200, 60)])
 async def test_a_frame_is_the_same_as_textual_draws(stage, size):
     async with stage([*recorded.opening(), *recorded.turn()], size=size) as on:

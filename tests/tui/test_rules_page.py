@@ -11,12 +11,12 @@ from core.protocol.queries import FileQuery, RulesAnswer, RulesQuery
 from tests.support import recorded
 
 RULES = (
-    LoadedRule(path="../AGENTS.md", kind="agents_md", size=40, reason="stands around every file", position=1),
-    LoadedRule(path=".cursor/rules/tests.mdc", kind="globs", size=1, reason="no file at hand matches tests/**"),
+    LoadedRule(path="../AGENTS.md", kind="agents_md", size=40, reason="applies to every file", position=1),
+    LoadedRule(path=".cursor/rules/tests.mdc", kind="globs", size=1, reason="no file in use matches tests/**"),
     LoadedRule(
         path=".cursor/rules/style.mdc", kind="always", size=900, reason="always", position=2, note="cut at 32 KiB"
     ),
-    LoadedRule(path="memory/note_1", kind="memory", size=9, reason="memory: you accepted this note", position=3),
+    LoadedRule(path="memory/note_1", kind="memory", size=9, reason="memory: a note you accepted", position=3),
 )
 
 
@@ -38,12 +38,12 @@ async def test_rules_that_were_told_come_first_and_each_says_why(stage):
             ["3", "memory/note_1"],
             ["-", ".cursor/rules/tests.mdc"],
         ]
-        assert said(on, "sum") == "3 rules told, 1 not; the later one holds"
-        assert said(on, "reason") == "Why: stands around every file"
+        assert said(on, "sum") == "3 active rules, 1 inactive; later rules win"
+        assert said(on, "reason") == "Why: applies to every file"
         await on.pilot.press("j")
         await on.until(lambda: said(on, "reason") == "Why: always. cut at 32 KiB")
         await on.pilot.press("down", "down", "up", "k", "k", "k")
-        await on.until(lambda: said(on, "reason") == "Why: no file at hand matches tests/**")
+        await on.until(lambda: said(on, "reason") == "Why: no file in use matches tests/**")
 
 
 @pytest.mark.parametrize("key", ["enter", "o"])
@@ -51,7 +51,7 @@ async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where
     async with stage(recorded.opening(), answers={RulesQuery: RulesAnswer(rules=RULES)}) as on:
         await on.open_listing("/rules", "RulesDialog")
         await on.pilot.press(key)
-        assert said(on, "reason") == "It lies outside of the project: ../AGENTS.md"
+        assert said(on, "reason") == "Outside the project: ../AGENTS.md"
         await on.pilot.press("j", "j", key)
         await on.until(lambda: "/memory" in said(on, "reason"))
         await on.pilot.press("k", key)
@@ -62,7 +62,7 @@ async def test_a_rule_of_the_project_is_read_in_the_preview_and_others_say_where
 
 @pytest.mark.parametrize(
     ("found", "words"),
-    [(RulesAnswer(rules=()), "There are no rules here."), (RulesAnswer(rules=(), is_trusted=False), "is not trusted")],
+    [(RulesAnswer(rules=()), "No rules here."), (RulesAnswer(rules=(), is_trusted=False), "is not trusted")],
 )
 async def test_where_there_are_none_it_says_what_to_do(stage, found, words):
     async with stage(recorded.opening(), answers={RulesQuery: found}) as on:

@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
 from core.protocol import events as e
+from core.protocol.events import IndexStatus
 from core.protocol.queries import (
     AnyAnswer,
     AnyQuery,
@@ -16,7 +17,6 @@ from core.protocol.queries import (
     FileQuery,
     IndexAnswer,
     IndexQuery,
-    IndexStatus,
     RefusedAnswer,
     SearchAnswer,
     SearchHit,
@@ -28,9 +28,9 @@ from tests.tui.panes_case import CODE
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
 from tui.files.file_view import FileView
+from tui.index_progress import describe_index, describe_progress, format_progress
 from tui.search.dialogs import SearchDialog
 from tui.search.hit_list import HitList, find_line
-from tui.search.progress import describe_index, describe_progress, format_progress
 
 READY = IndexStatus(state="ready", files=3, indexed=3, chunks=9, embedded=9)
 BUILDING = IndexStatus(state="building", files=2_900, indexed=1_204)
@@ -226,10 +226,10 @@ async def test_enter_waits_for_what_was_typed_last(indexed):
 async def test_where_one_kind_finds_nothing_the_others_are_named(indexed):
     async with indexed() as on:
         dialog = await opened(on, *"nothing")
-        await on.until(lambda: "Nothing is found" in "\n".join(rows(dialog)))
+        await on.until(lambda: "Nothing found" in "\n".join(rows(dialog)))
         assert "Only" not in "\n".join(rows(dialog))
         await on.pilot.press("tab")
-        await on.until(lambda: "Only symbols was searched; tab goes on" in " ".join(rows(dialog)))
+        await on.until(lambda: "Searched symbols only; tab switches" in " ".join(rows(dialog)))
         assert dialog.memory.kind == "symbols"
 
 
@@ -237,7 +237,7 @@ async def test_how_far_the_index_is_is_said_and_what_is_ready_is_searched_again(
     async with indexed(status=BUILDING) as on:
         assert "indexing 1,204/2,900" in str(on.screen.query_one("StatusBar").render())
         dialog = await opened(on, *"nothing")
-        assert "Nothing is found" in "\n".join(rows(dialog))
+        assert "Nothing found" in "\n".join(rows(dialog))
         assert "indexing 1,204 of 2,900 files" in status(dialog)
         before = len(asked(on))
         await on.emit(e.IndexProgressed(status=IndexStatus(state="building", files=2_900, indexed=2_000)))
@@ -290,14 +290,14 @@ async def test_the_index_is_told_in_words(indexed):
     ("known", "said"),
     [
         (IndexStatus(), ("No index.", "")),
-        (BUILDING, ("Indexing 1,204 of 2,900 files. Searches find what is indexed so far.", "")),
+        (BUILDING, ("Indexing 1,204 of 2,900 files. Searches cover what is indexed so far.", "")),
         (
             IndexStatus(state="failed", problem="the disk is full\x1b[2J"),
-            ("The index failed: the disk is full␛[2J.", "`agent-tui index build` builds it anew."),
+            ("The index failed: the disk is full␛[2J.", "`agent-tui index build` rebuilds it."),
         ),
         (
             IndexStatus(state="ready", files=1, indexed=1, chunks=8, embedded=2),
-            ("The index is ready: 1 file, 8 pieces, 25% of them by meaning so far.", ""),
+            ("The index is ready: 1 file, 8 pieces, 25% searchable by meaning so far.", ""),
         ),
         (
             IndexStatus(
@@ -370,12 +370,13 @@ async def test_a_rule_stands_between_what_was_typed_and_what_is_related_and_take
         assert hit_list.cursor == 2
         on.client.related_from = 0
         await on.pilot.press("backspace")
-        await on.until(lambda: rows(dialog)[0].startswith("─ not found as typed · related ─"))
+        await on.until(lambda: rows(dialog)[0].startswith("─ no exact match · related ─"))
         on.client.related_from = 4
         await on.pilot.press("m")
         await on.until(lambda: dialog._shown == dialog.memory and not any("related" in row for row in rows(dialog)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}")
 @pytest.mark.parametrize("words", ["item", "nothing"])
 def test_the_search_looks_as_it_did(snap_compare, size, words):

@@ -8,7 +8,7 @@ from textual.widgets import OptionList, Static
 from core.protocol.commands import ServerControl, TurnSubmit
 from core.protocol.queries import IdleAnswer, IdleQuery, ServerRow, ServersAnswer, ServersQuery, ServerToolRow
 from tests.support import recorded
-from tui.screens.dialogs.listings import servers
+from tui.dialogs.listings import servers
 
 
 def server(name, state, **more):
@@ -69,7 +69,7 @@ async def test_each_server_says_how_it_goes_and_unfolds_to_its_tools(stage):
         await on.until(lambda: rows(on)[1][:3] == ["+", "read", "120"])
         assert rows(on)[2] == ["-", "write", "80", "tokens", "off"]
         await on.pilot.press("j")
-        await on.until(lambda: said(on, "reason") == "It says that it changes nothing. Reads [b]a file.")
+        await on.until(lambda: said(on, "reason") == "It claims to change nothing. Reads [b]a file.")
         await on.pilot.press("o")
         await on.until(lambda: len(rows(on)) == 4)
         await on.pilot.press("down", "down")
@@ -129,8 +129,8 @@ async def test_a_server_of_the_project_is_allowed_after_all_of_its_entry_was_sho
         await on.pilot.press("j", "y")
         await on.until(lambda: type(on.app.screen).__name__ == "ServerConsentDialog")
         assert 'command: ["python3", "server.py"]' in page(on)
-        assert "It is given your variables TOKEN." in page(on)
-        assert "It runs in the box" in page(on)
+        assert "It gets your variables TOKEN." in page(on)
+        assert "It runs sandboxed" in page(on)
         assert controls(on) == []
         await on.asked()
         await on.pilot.press("y")
@@ -143,7 +143,7 @@ async def test_a_yes_is_taken_back_by_the_same_key_and_ones_own_configuration_is
     async with stage(recorded.opening(), answers=answers) as on:
         await on.open_listing("/mcp", "ServersDialog")
         await on.pilot.press("j", "y")
-        await on.until(lambda: "which is your yes" in said(on, "reason"))
+        await on.until(lambda: "so it is already allowed" in said(on, "reason"))
         assert controls(on) == []
         await on.pilot.press("k", "y")
         await on.until(lambda: controls(on) == [("theirs", "withdraw", "", "d")])
@@ -164,7 +164,7 @@ async def test_where_there_are_none_it_says_so_and_is_left_by_a_key(stage, key):
     async with stage(recorded.opening(), answers={ServersQuery: ServersAnswer()}) as on:
         await on.open_listing("/mcp", "ServersDialog")
         await on.pilot.press("space", "enter", "y", "r", "s", "l")
-        assert "There are no MCP servers here." in said(on, "reason")
+        assert "No MCP servers here." in said(on, "reason")
         await on.pilot.press(key)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.has_focus
@@ -187,7 +187,7 @@ async def test_a_tool_that_changed_is_marked_shown_beside_what_it_said_and_switc
         await on.open_listing("/mcp", "ServersDialog")
         assert rows(on)[1] == ["!", "write", "5", "tokens", "changed"]
         await on.pilot.press("j")
-        await on.until(lambda: "describes itself otherwise than before" in said(on, "reason"))
+        await on.until(lambda: "Its description has changed" in said(on, "reason"))
         await on.pilot.press("l")
         await on.until(lambda: "Before:" in page(on))
         assert "Now so." in page(on)
@@ -205,7 +205,7 @@ async def test_i5_a_tool_whose_words_are_odd_is_marked_and_shown_in_whole(stage)
         await on.open_listing("/mcp", "ServersDialog")
         assert rows(on)[1][:2] == ["!", "write"]
         await on.pilot.press("j")
-        await on.until(lambda: said(on, "reason") == "Look at its words: it urges.")
+        await on.until(lambda: said(on, "reason") == "Check its description: it urges.")
         await on.pilot.press("l")
         await on.until(lambda: "IMPORTANT. The end." in page(on))
         assert "! it urges" in page(on)

@@ -41,7 +41,7 @@ async def test_sessions_show_when_they_were_and_what_waits():
         assert "2 minutes ago · 4 turns" in first
         assert "3 to review" in first
         assert "open in another window" in second
-        assert third.startswith("without a title")
+        assert third.startswith("untitled")
         assert "the log can't be read" in fourth
 
 
@@ -78,7 +78,7 @@ async def test_words_narrow_the_list_and_nothing_found_is_said():
         await settle(pilot, "enter")
         assert app.chosen == NOTHING_YET
         assert await settle(pilot, *"zzz", "enter") == []
-        assert "No session has all" in app.screen.query_one(".sessions--none").render().plain
+        assert "No session matches" in app.screen.query_one(".sessions--none").render().plain
 
 
 async def test_a_click_chooses():

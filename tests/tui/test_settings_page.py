@@ -9,7 +9,7 @@ from textual.widgets import Input, OptionList, Static
 from core.protocol.commands import Ack, Reject, SettingKeep
 from core.protocol.queries import ConfigAnswer, ConfigQuery, SettingRow, SettingsAnswer, SettingsProblem, SettingsQuery
 from tests.support import recorded
-from tui.screens.dialogs.listings.settings import SettingInput
+from tui.dialogs.listings.settings import SettingInput
 
 ROWS = (
     SettingRow(key="model", value="openai/x", default="", own="openai/x", origin="user", source="/c.toml, line 1"),
@@ -104,7 +104,7 @@ async def test_words_leave_what_has_them_in_its_name_or_its_description(stage, t
         await on.open_listing("/config", "SettingsDialog")
         on.app.screen.query_one(SEARCH, Input).value = text
         await on.until(lambda: [row.split()[0] for row in rows(on)] == names)
-        assert ("No setting has" in said(on, "reason")) == (not names)
+        assert ("No setting matches" in said(on, "reason")) == (not names)
 
 
 async def test_a_flag_is_turned_and_shows_what_holds_then(stage):
@@ -178,12 +178,12 @@ async def test_a_value_that_is_refused_stays_with_the_reason_below_it(stage):
     async with stage(recorded.opening(), answers=ANSWERS, react=react) as on:
         await search(on, "steps")
         await on.pilot.press("enter", *"x", "enter")
-        await on.until(lambda: "Nothing was saved. `limits.max_steps`" in said(on, "reason"))
+        await on.until(lambda: "Not saved. `limits.max_steps`" in said(on, "reason"))
         line = on.app.screen.query_one(SettingInput)
         assert (line.has_focus, line.value) == (True, "50x")
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen.query_one(SEARCH).has_focus)
-        assert "Nothing was saved" not in said(on, "reason")
+        assert "Not saved" not in said(on, "reason")
         await on.pilot.press("escape")
         await on.until(lambda: on.app.screen is on.screen)
 
@@ -193,7 +193,7 @@ async def test_a_value_goes_back_to_its_default(stage):
         await on.open_listing("/config", "SettingsDialog")
         await on.pilot.press("delete")
         await on.until(lambda: saved(on) == [("model", None)])
-        await on.until(lambda: "Taken out of your config.toml, where it was openai/x." in said(on, "reason"))
+        await on.until(lambda: "Removed from your config.toml, where it was openai/x." in said(on, "reason"))
         await on.pilot.press("down", "ctrl+r")
         await on.until(lambda: "Your config.toml doesn't set it." in said(on, "reason"))
         await on.pilot.press("up", "up", "delete", "enter")
@@ -289,7 +289,7 @@ async def test_a_change_that_another_place_outweighs_says_so(stage):
         await on.pilot.press("enter", "enter")
         await on.until(lambda: "Saved in your config.toml" in said(on, "reason"))
         assert "--max-cost on the command line sets 1.5." in said(on, "reason")
-        assert "Your config.toml has no effect until you start without it." in said(on, "reason")
+        assert "Your config.toml has no effect unless you start without it." in said(on, "reason")
 
 
 async def test_a_change_of_the_screens_own_settings_is_seen_at_once(stage):
@@ -347,6 +347,7 @@ async def test_the_rows_are_made_anew_for_another_width_while_a_value_is_typed(s
         await on.until(lambda: saved(on) == [("limits.max_cost", "0.09")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(60, 16), (80, 24), (120, 40)], ids=str)
 def test_the_settings_look_as_they_did(looks, size):
     assert looks(recorded.opening(), size, keys=["slash", *"config", "enter", "down", "down"], answers=ANSWERS)

@@ -115,7 +115,7 @@ async def test_n31_the_question_names_the_directory_and_repositories_inside_the_
         about_text = str(on.app.screen.query_one(".dialog-about").render())
         assert "in /home/me/project" in about_text
         assert "! docs/ex, vendor/odd" in about_text
-        assert "a repository of its own inside the project" in about_text
+        assert "a separate repository inside the project" in about_text
         assert "\u202e" not in about_text
 
 

@@ -26,9 +26,9 @@ def skill(name, state, reason, **more):
 
 FOUND = SkillsAnswer(
     skills=(
-        skill("pdf", "offered", "its name and description are told"),
-        skill("mine", "hidden", "only you call it: /mine", path="~/.claude/skills/mine/SKILL.md", scope="user"),
-        skill("odd", "offered", "its name and description are told", note="nobody knows the key 'x'"),
+        skill("pdf", "offered", "its name and description are listed"),
+        skill("mine", "hidden", "only you can call it: /mine", path="~/.claude/skills/mine/SKILL.md", scope="user"),
+        skill("odd", "offered", "its name and description are listed", note="unknown key 'x'"),
     ),
     skipped=(SkippedExtension(path=".claude/skills/bad/SKILL.md", reason="it has no description"),),
 )
@@ -48,14 +48,14 @@ async def test_each_skill_says_why_it_is_told_and_a_file_that_is_none_why_not(st
         options = on.app.screen.query_one(OptionList)
         rows = [str(options.get_option_at_index(index).prompt).split()[:2] for index in range(options.option_count)]
         assert rows == [["+", "pdf"], ["-", "mine"], ["+", "odd"], ["!", ".claude/skills/bad/SKILL.md"]]
-        assert said(on, "sum") == "3 skills, 2 told; the agent opens one when it fits"
-        assert said(on, "reason") == "Why: its name and description are told. About pdf"
+        assert said(on, "sum") == "3 skills, 2 offered; the agent opens one when it fits"
+        assert said(on, "reason") == "Why: its name and description are listed. About pdf"
         await on.pilot.press("j")
-        await on.until(lambda: said(on, "reason") == "Why: only you call it: /mine. About mine")
+        await on.until(lambda: said(on, "reason") == "Why: only you can call it: /mine. About mine")
         await on.pilot.press("down")
-        await on.until(lambda: "nobody knows the key 'x'" in said(on, "reason"))
+        await on.until(lambda: "unknown key 'x'" in said(on, "reason"))
         await on.pilot.press("up", "k", "k")
-        await on.until(lambda: said(on, "reason") == "No skill: it has no description")
+        await on.until(lambda: said(on, "reason") == "Not a skill: it has no description")
 
 
 @pytest.mark.parametrize("key", ["enter", "o"])
@@ -63,7 +63,7 @@ async def test_a_skill_of_the_project_is_read_in_the_preview_and_others_say_wher
     async with stage(recorded.opening(), answers={SkillsQuery: FOUND}) as on:
         await on.open_listing("/skills", "SkillsDialog")
         await on.pilot.press("j", key)
-        await on.until(lambda: "outside of the project: ~/.claude/skills/mine/SKILL.md" in said(on, "reason"))
+        await on.until(lambda: "Outside the project: ~/.claude/skills/mine/SKILL.md" in said(on, "reason"))
         await on.pilot.press("k", key)
         await on.until(lambda: any(isinstance(query, FileQuery) for query in on.client.queries))
         assert on.client.queries[-1].path == ".claude/skills/pdf/SKILL.md"
@@ -73,7 +73,7 @@ async def test_a_skill_of_the_project_is_read_in_the_preview_and_others_say_wher
 async def test_where_there_are_none_it_says_what_makes_one_and_is_left_by_a_key(stage, key):
     async with stage(recorded.opening(), answers={SkillsQuery: SkillsAnswer()}) as on:
         await on.open_listing("/skills", "SkillsDialog")
-        assert "There are no skills here." in said(on, "reason")
+        assert "No skills here." in said(on, "reason")
         await on.pilot.press(key)
         await on.until(lambda: on.app.screen is on.screen)
         assert on.prompt.has_focus
@@ -87,15 +87,15 @@ async def test_what_a_command_would_send_is_shown_with_what_would_run(stage):
         on.prompt.text = "/explain commit the fix"
         on.prompt.action_send()
         await on.until(lambda: "Commit [b]." in page(on))
-        assert "runs when it is sent, in the box, and nothing of it stays: git status" in page(on)
+        assert "runs sandboxed when sent, its changes are dropped: git status" in page(on)
         (asked,) = [query for query in on.client.queries if isinstance(query, CommandPreviewQuery)]
         assert asked.text == "/commit the fix"
 
 
 async def test_a_command_that_is_none_is_told(stage):
-    refused = RefusedAnswer(code="command_unknown", message="'/x' calls nothing.")
+    refused = RefusedAnswer(code="command_unknown", message="'/x' is not a call.")
     async with stage(recorded.opening(), answers={CommandPreviewQuery: refused}) as on:
-        for typed, notice in (("/explain x", "'/x' calls nothing."), ("/explain", "needs the name of a command")):
+        for typed, notice in (("/explain x", "'/x' is not a call."), ("/explain", "Usage: /explain COMMAND")):
             on.prompt.text = typed
             on.prompt.action_send()
             await on.until(

@@ -41,17 +41,17 @@ REQUEST = e.ApprovalRequested(
     kind="command",
     subject="rm -rf build && pytest -q [red]x[/red] \x1b[31m",
     explanation="Start from a clean build.",
-    containment="nothing holds it: it runs in your project itself and can change anything that you can",
+    containment="not sandboxed: it runs in your project itself and can change everything that you can",
 )
 REACHING = e.ApprovalRequested(
     id="apr_2",
     call="call_5",
     kind="host",
     subject="docs.python.org:443",
-    containment="wanted by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
+    containment="requested by: web_fetch https://docs.python.org/3/library/asyncio-task.html",
     options=("allow_once", "allow_session", "allow_always", "reject_once"),
     network=("docs.python.org",),
-    reason="text from wiki.example is in the conversation, and this host is new in it",
+    reason="the conversation holds text from wiki.example, and this host is new in it",
 )
 LEAVING = e.ApprovalRequested(
     id="a1",
@@ -60,8 +60,8 @@ LEAVING = e.ApprovalRequested(
     subject="git push origin main",
     explanation="The release branch has to be on the server.",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; what it does is not reviewed; 2 files wait for your "
-    "review: it sees what is on disk",
+    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
+    "for your review: it sees what is on disk",
     permissions=("all",),
 )
 PLANNING = e.TurnStarted(prompt="Keep sessions over a restart", mode="plan", model="m")
@@ -252,7 +252,7 @@ def test_what_goes_with_a_prompt(looks, monkeypatch, size):
             ContextItem(key="2", kind="symbol", label="add · src/utils.ts:3-9", reason="named in the prompt"),
             ContextItem(key="3", kind="diff", label="@diff · 3 files", reason="mentioned: what is pending"),
         ),
-        problems=(ContextProblem(key="@utlis.ts", message="@utlis.ts: there is no file of this name."),),
+        problems=(ContextProblem(key="@utlis.ts", message="@utlis.ts: there is no file with this name."),),
     )
     keys = [*"fix add in utils", "alt+up", "right"]
     assert looks(recorded.opening(), size, keys=keys, answers={PromptContextQuery: answer})
@@ -266,9 +266,9 @@ def test_the_skills_and_why_they_are_told(looks, size):
 
     answer = SkillsAnswer(
         skills=(
-            skill("pdf", "open", "its text was opened in this session"),
-            skill("release-notes", "offered", "its name and description are told", note="nobody knows the key 'x'"),
-            skill("sql", "hidden", "no file at hand matches *.sql", scope="user"),
+            skill("pdf", "open", "it was opened in this session"),
+            skill("release-notes", "offered", "its name and description are listed", note="unknown key 'x'"),
+            skill("sql", "hidden", "no file in use matches *.sql", scope="user"),
         ),
         skipped=(SkippedExtension(path=".cursor/skills/old/SKILL.md", reason="it has no description"),),
     )
@@ -294,7 +294,7 @@ def test_the_mcp_servers_with_the_tools_of_one(looks, size):
             server("tickets", "failed", problem="It ended (exit code 3). Its log ends: no licence"),
             server("old", "off"),
         ),
-        problems=('MCP server bad of .mcp.json: it has to have either "command" or "url", a text',),
+        problems=('MCP server bad of .mcp.json: it needs either "command" or "url", as text',),
     )
     keys = ["slash", *"mcp", "enter", "enter", "j"]
     assert looks(recorded.opening(), size, keys=keys, answers={ServersQuery: answer})
@@ -303,7 +303,7 @@ def test_the_mcp_servers_with_the_tools_of_one(looks, size):
 @pytest.mark.parametrize("size", [(120, 40), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
 def test_the_rules_and_why_they_bind(looks, size):
     rules = (
-        e.LoadedRule(path="AGENTS.md", kind="agents_md", size=710, reason="stands around every file", position=1),
+        e.LoadedRule(path="AGENTS.md", kind="agents_md", size=710, reason="applies to every file", position=1),
         e.LoadedRule(path=".cursor/rules/style.mdc", kind="globs", size=2_131, reason="a.py fits *.py", position=2),
         e.LoadedRule(path=".cursor/rules/sql.mdc", kind="described", size=90, reason="listed", position=3),
         e.LoadedRule(path="web/CLAUDE.md", kind="claude_md", size=40_000, reason="no file is at hand", note="cut"),

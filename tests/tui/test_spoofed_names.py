@@ -13,8 +13,8 @@ from core.text.display_names import mark_lookalikes
 from tests.support import recorded
 from tests.tui.test_review_list import change
 from tui.ask.approval_bar import format_subject
+from tui.dialogs.consent import ChangeConsentDialog
 from tui.review.change_list import ChangeList
-from tui.screens.dialogs.consent import ChangeConsentDialog
 from tui.text import format_path
 
 SPOOFED = {

@@ -12,8 +12,8 @@ from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
 from tui.bridge import SessionRequest
+from tui.dialogs.picker import PickerDialog
 from tui.review.diff.view import DiffView
-from tui.screens.dialogs.picker import PickerDialog
 
 SAID = "OpenAI (gpt-9) is overloaded (529): Overloaded."
 WAITING = [
@@ -40,6 +40,7 @@ NOTICED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=["120x40", "80x24", "60x16"])
 @pytest.mark.parametrize("events", [WAITING, BY_HAND, NOTICED], ids=["waiting", "by_hand", "noticed"])
 def test_what_holds_for_a_session_looks_as_it_did(snap_compare, monkeypatch, events, size):

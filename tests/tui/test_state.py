@@ -229,9 +229,9 @@ def test_n16a_a_card_of_a_plan_shows_what_is_done():
 def test_n16c_attempts_at_a_step_are_one_line_that_the_next_one_takes_over():
     state = ViewState()
     for seq, attempt in enumerate((2, 3, 4), 1):
-        retry = e.StepRetried(step=1, attempt=attempt, delay_ms=4_000, message="It is gone.", code="overloaded")
+        retry = e.StepRetried(step=1, attempt=attempt, delay_ms=4_000, message="It was deleted.", code="overloaded")
         show_event(state, e.Envelope(seq=seq, session="s", at=seq, event=retry, turn="t"))
-    assert [(block.text, block.hint) for block in state.blocks] == [("It is gone.", "Attempt 4 in 4.0 s.")]
+    assert [(block.text, block.hint) for block in state.blocks] == [("It was deleted.", "Attempt 4 in 4.0 s.")]
     assert state.retry == (4_000, 3, "overloaded")
     show_event(state, e.Envelope(seq=4, session="s", at=4, event=e.StepFinished(step=1, usage=Usage()), turn="t"))
     assert state.retry is None

@@ -74,7 +74,7 @@ def a_session(*, turns=((1_000, 0, 0.5),), window=200_000, used=48_200) -> ViewS
 def test_the_context_is_what_is_used_of_the_window_and_no_sum_over_the_session():
     facts = facts_of(a_session(turns=((40_000, 0, None), (48_000, 0, None), (48_100, 0, None))))
     assert "48.2k of 200.0k" in facts
-    assert facts["━━╌╌╌╌╌╌ 24%"].sentence == "Context: 48,200 of 200,000 tokens of the window, 24%"
+    assert facts["━━╌╌╌╌╌╌ 24%"].sentence == "Context: 48,200 of 200,000 tokens, 24% of the window"
     assert not [text for text in facts if "136" in text]
     assert "context 48.2k" in facts_of(a_session(window=0))
 
@@ -83,7 +83,7 @@ def test_cost_is_told_of_the_turn_and_of_the_session_and_once_while_they_are_the
     assert [text for text in facts_of(a_session()) if "$" in text] == ["session $0.50"]
     two = facts_of(a_session(turns=((1_000, 0, 0.5), (2_000, 0, 0.75))))
     assert [text for text in two if "$" in text] == ["turn $0.75", "session $1.25"]
-    assert two["session $1.25"].sentence == "Cost of the session: $1.2500, 3,000 tokens sent and 20 received"
+    assert two["session $1.25"].sentence == "Session cost: $1.2500, 3,000 tokens sent and 20 received"
 
 
 def told_of_cache(state) -> list[str]:
@@ -105,12 +105,12 @@ def test_cache_hits_are_those_of_the_last_turn_and_stand_on_the_page_alone():
 def test_the_bar_says_in_a_word_how_commands_are_held_and_the_page_names_the_tier(tier, words):
     state = a_session()
     state.box = e.BoxFound(tier=tier)
-    assert facts_of(state)[words].sentence.startswith(f"Box {tier}: ")
+    assert facts_of(state)[words].sentence.startswith(f"Sandbox {tier}: ")
 
 
 def test_a_session_without_a_known_cost_tells_its_tokens_on_the_page():
     facts = facts_of(a_session(turns=((1_000, 0, None),)))
-    assert facts[""].sentence == "Cost of the session: not known, 1,000 tokens sent and 10 received"
+    assert facts[""].sentence == "Session cost: unknown, 1,000 tokens sent and 10 received"
 
 
 def test_each_fact_leads_to_a_command_or_a_key():
@@ -181,5 +181,5 @@ async def test_the_page_of_the_status_tells_all_facts_with_what_leads_to_more(st
         on.prompt.action_send()
         await on.until(lambda: on.app.screen is not on.screen and on.app.screen.query("VerticalScroll > Static"))
         page_text = str(on.app.screen.query_one("VerticalScroll > Static", Static).content)
-    for phrase in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 wait for your verdict  ctrl+r"):
+    for phrase in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 hunks pending  ctrl+r"):
         assert phrase in page_text

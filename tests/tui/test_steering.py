@@ -34,7 +34,7 @@ async def test_n6_what_the_model_was_not_sent_stands_above_the_prompt_until_it_i
     async with stage(RUNS) as on:
         await on.emit(SAID)
         await on.until(lambda: queue(on))
-        assert queue(on) == f"queued {OLD}   ↑ takes it back"
+        assert queue(on) == f"queued {OLD}   ↑ to edit"
         assert not [block for block in on.screen.state.blocks if block.kind == "steer"]
         await on.emit(e.MessageAppended(message=UserMessage(content="…"), steers=("s1",)))
         await on.until(lambda: not queue(on))

@@ -37,6 +37,7 @@ def finished(content: str, width: int = 60) -> list[tuple[str, bool]]:
     return [(row.text, row.soft) for row in rows]
 
 
+@pytest.mark.slow
 @given(TEXTS, st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_what_was_streamed_in_any_pieces_stands_as_it_does_in_the_end(text, sizes):
     live, at, final_rows = StreamedMarkdown(60), 0, 0
@@ -64,6 +65,7 @@ def test_the_rows_of_a_paragraph_that_grows_never_become_fewer():
     assert sum(after < before for before, after in pairwise(heights)) <= 3
 
 
+@pytest.mark.slow
 def test_a_paragraph_without_end_is_not_rendered_whole_again_and_again(monkeypatch):
     seen = list[int]()
     add = StreamedMarkdown._add

@@ -269,7 +269,7 @@ def test_each_mistake_of_a_theme_file_is_said_with_its_file(tmp_path):
     for part in ("no theme 'nowhere'", "primray: no such role", "'reddish' is no colour", "dark: true or false"):
         assert re.search(rf"{tmp_path}/mine.toml: .*{part}", problem_text)
     assert re.search(rf"{tmp_path}/torn.toml: .*line 1", problem_text)
-    assert "agent-dark is the name of a theme already" in problem_text
+    assert "agent-dark is already a theme" in problem_text
 
 
 def test_code_takes_the_colours_of_a_pygments_style():
@@ -279,6 +279,7 @@ def test_code_takes_the_colours_of_a_pygments_style():
     assert not app.appearance.set_syntax("nowhere")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("theme", ["agent-dark", "agent-light"])
 @pytest.mark.parametrize(("depth", "wanted"), [("256", None), ("16", "dim"), ("none", "dim")])
 async def test_with_few_colours_all_behind_a_dialog_is_in_one_style(stage, theme, depth, wanted):

@@ -16,7 +16,7 @@ FOUND = ToolsAnswer(
         ToolRow(name="grep", access="read", state="listed", tokens=405, aliases=("Grep", "search_dir")),
         ToolRow(name="write", access="propose", state="absent", reason="ask mode does not grant it"),
         ToolRow(name="apply_patch", access="propose", state="callable", reason="an edit format of other models"),
-        ToolRow(name="web_fetch", access="net", state="told", reason="told beside the list"),
+        ToolRow(name="web_fetch", access="net", state="told", reason="sent beside the list"),
         ToolRow(
             name="mcp__git__log",
             access="external",
@@ -36,9 +36,9 @@ async def test_those_in_each_request_come_first_and_one_that_is_absent_says_why(
         rows = [str(options.get_option_at_index(index).prompt) for index in range(options.option_count)]
         names = ["read_file", "grep", "web_fetch", "mcp__git__log", "apply_patch", "write"]
         assert [row.split()[1] for row in rows] == names
-        assert "in each request · 312 tokens" in rows[0]
+        assert "in every request · 312 tokens" in rows[0]
         total = str(on.app.screen.query_one("#listing-sum", Static).content)
-        assert total == "2 tools in each request, 717 tokens; 1 absent in ask mode"
+        assert total == "2 tools in every request, 717 tokens; 1 not in ask mode"
         reason = on.app.screen.query_one("#listing-reason", Static)
         assert "also Read, open_file" in str(reason.content)
         await on.pilot.press("k")

@@ -228,7 +228,7 @@ async def test_n15_directories_in_directories_are_opened_only_so_far_and_that_is
         tree.reveal_path("d/" * 2_000 + "leaf")
         await settle(pilot)
         assert tree.cursor_node.data.path == deepest
-        assert "find what is deeper by its name" in tree.cursor_node.data.name
+        assert "use find for deeper files" in tree.cursor_node.data.name
         await settle(pilot, "right", "enter")
         assert max(map(len, names(tree))) == len(deepest)
         assert app.posted == []

@@ -10,7 +10,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from tests.tui.test_review_dialogs import proposed, reviewing
 from tests.tui.test_review_list import change
-from tui.screens.dialogs.pages import ConfirmDialog
+from tui.dialogs.pages import ConfirmDialog
 
 
 async def press_verify(on, clock, answer: str) -> str:
@@ -56,7 +56,7 @@ async def test_n27_the_review_shows_the_check_that_runs_again_and_what_it_printe
         on.client.emit(e.VerificationProgressed(command="pytest -q", text="collected 12 items\n\n"))
         await on.until(lambda: line.display)
         verification_text = str(line.render())
-        assert "running `pytest -q` again, alone in a clean layer" in verification_text
+        assert "rerunning `pytest -q` alone in a clean layer" in verification_text
         assert "collected 12 items" in verification_text
         on.client.emit(e.VerificationProgressed(command=""))
         await on.until(lambda: not line.display)

@@ -43,25 +43,22 @@ _TITLES: Final = {
     "command": "Run this command?",
     "mode": "Switch the mode?",
     "tool": "Allow this?",
-    "machine": "Run this on your machine, outside of the box?",
+    "machine": "Run this unsandboxed, on your machine?",
     "host": "Let the agent reach this?",
-    "network": "It wanted the network. Let it reach this, and run it again?",
+    "network": "It needs the network. Allow this and run it again?",
 }
-# Label of each key, and a short one for a narrow row.
-_CHOICES: Final[tuple[tuple[str, ApprovalDecision, str, str], ...]] = (
-    ("approval.machine", "run_on_machine", "run on my machine", "my machine"),
-    ("approval.allow", "allow_once", "allow once", "once"),
-    ("approval.session", "allow_session", "in this session", "this session"),
-    ("approval.always", "allow_always", "always exactly this", "always this"),
-    ("approval.pattern", "allow_always", "always a pattern…", "pattern…"),
-    ("approval.reject", "reject_once", "reject", "reject"),
-    ("approval.never", "reject_always", "never exactly this", "never this"),
+_CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
+    ("approval.machine", "run_on_machine", "on my machine"),
+    ("approval.allow", "allow_once", "once"),
+    ("approval.session", "allow_session", "this session"),
+    ("approval.always", "allow_always", "always"),
+    ("approval.pattern", "allow_always", "pattern…"),
+    ("approval.reject", "reject_once", "no"),
+    ("approval.never", "reject_always", "never"),
 )
-_OWN_WORDS: Final = {("machine", "allow_once"): "run in the box", ("host", "allow_always"): "always"}
 _BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
 _GAP: Final = "   "  # between two choices
-_MORE: Final = "more"
 _PATTERN_ROWS: Final = 4  # a pattern, and the commands that it would allow
 _TIER: Final = 3  # characters of the name of a tier
 _LONG_CLAUSE: Final = 50  # maximum characters of the sandbox's name; the reason follows the colon of a longer one
@@ -69,7 +66,7 @@ MOST_ROWS: Final = 5  # of a short command, until more is asked for
 
 
 def format_subject(subject: str) -> str:
-    """Return a command for judging: hidden characters are named, long runs of blanks and those at its end counted."""
+    """Format a command for approval: hidden characters are named; long or trailing runs of blanks are counted."""
     text = _BLANKS.sub(_count_blanks, exposure.expose_text(subject, is_strict=True))
     return "\n".join(map(exposure.expose_blanks, text.split("\n")))
 
@@ -99,7 +96,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         with VerticalScroll(id="approval-details", can_focus=False):
             yield Static(id="approval-about")
         yield Static(id="approval-keys")
-        yield SteadyInput(placeholder="a command with * for anything", id="approval-pattern")
+        yield SteadyInput(placeholder="a command; * matches anything", id="approval-pattern")
         yield Static(id="approval-preview")
 
     def show(self, request: ApprovalRequested | None) -> bool:
@@ -121,7 +118,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         if size > _LONG or lines > 8:
             tail = fit_line(format_subject(request.subject[-_TAIL:]))
             rows = f"{lines:,} line{'s' * (lines > 1)}"
-            title.append((f"  {size:,} characters, {rows}, ending: …{tail}", "$warning"))
+            title.append((f"  {size:,} characters, {rows}, ends with: …{tail}", "$warning"))
         self.query_one("#approval-title", Static).update(Content.assemble(*title))
         self.query_one("#approval-text", Static).update(Content.styled(format_subject(request.subject), "bold"))
         if request.kind in {"command", "machine"}:
@@ -152,8 +149,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             self._share_rows(self._request)
 
     def _share_rows(self, request: ApprovalRequested) -> None:
-        """Give the keys the rows that they need, and divide the rest: the details get half of it if necessary, and
-        rows that a short command leaves. Until the user unfolds it, the bar is limited to the card's height."""
+        """Give the keys their rows, and divide the rest: the details get at most half of it, and what a short command
+        does not need. Until the user unfolds it, the bar is limited to the card's height."""
         width = self.content_size.width
         if not width and isinstance(self.parent, Widget):
             # The card is not laid out yet, nor its parent if a pane covers it.
@@ -165,7 +162,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         detail_rows = self._show_details(_format_details(request, width - 2), width)
         card = MOST_ROWS - self.gutter.height - title
         if text < MOST_ROWS and text + detail_rows + len(rows) > card and not self._is_unfolded:
-            rows = self._arrange_keys(request, width, _MORE)
+            rows = self._arrange_keys(request, width, "more")
             max_rows = max(card - text - len(rows), 1)
             detail_rows = self._show_details(_fold_details(request, width - 2, max_rows=max_rows), width)
         free = int(self.styles.max_height.value) - self.gutter.height - title
@@ -184,28 +181,24 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         return self._measure("about", width)
 
     def _arrange_keys(self, request: ApprovalRequested, width: int, below: str = "") -> list[Content]:
-        """Return the rows of the keys. `below`: the word for the key that scrolls, "" = it is not named; where it shows
-        "more", the others have fewer words if that saves a row."""
+        """Return the rows of the keys. `below`: the label of the key that scrolls; "" leaves it out."""
         scroll = _format_choice(format_first_key("approval.down", get_keymap(self.app)), below)
-        scroll_choices = [scroll] if below else []
-        rows = arrange_choices([*self._list_choices(request), *scroll_choices], _GAP, width)
-        short = arrange_choices([*self._list_choices(request, is_short=True), *scroll_choices], _GAP, width)
-        return short if below == _MORE and len(short) < len(rows) else rows
+        return arrange_choices([*self._list_choices(request), *([scroll] if below else [])], _GAP, width)
 
     def _measure(self, part: str, width: int) -> int:
         """Return the number of rows of a part's text; the command has a margin of a column and a bar."""
         widget = self.query_one(f"#approval-{part}", Static)
         return widget.get_content_height(self.size, self.screen.size, width - 3 if part == "text" else width)
 
-    def _list_choices(self, request: ApprovalRequested, *, is_short: bool = False) -> list[Content]:
+    def _list_choices(self, request: ApprovalRequested) -> list[Content]:
         """Return the keys of answers with their labels."""
         keymap = get_keymap(self.app)
         choices: list[Content] = []
         first = "run_on_machine" if request.kind == "machine" else ""  # elsewhere it is the last choice, not the first
         choices_in_order = sorted(_CHOICES, key=lambda choice: (choice[1] == "run_on_machine") and not first)
-        for key, decision, words, short in choices_in_order:
+        for key, decision, words in choices_in_order:
             if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
-                label = _OWN_WORDS.get((request.kind, decision), short if is_short else words)
+                label = "sandboxed" if (request.kind, decision) == ("machine", "allow_once") else words
                 choices.append(_format_choice(format_first_key(key, keymap), label))
         return choices
 
@@ -285,8 +278,8 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
             parts = [("allows this command", "$success"), (others, "")]
             if preview.also:
                 also = expose_line("; ".join(preview.also), 300, is_strict=True)
-                parts.append((f"\nand of this session: {also}", _DIM))
-            parts.append(("\nenter keeps it and runs the command · escape goes back", _DIM))
+                parts.append((f"\nalso from this session: {also}", _DIM))
+            parts.append(("\nenter saves it and runs the command · esc back", _DIM))
         self.query_one("#approval-preview", Static).update(Content.assemble(*parts))
 
     @on(Input.Submitted, "#approval-pattern")
@@ -302,14 +295,14 @@ def _format_choice(key: str, words: str) -> Content:
 
 
 def _takes_pattern(request: ApprovalRequested) -> bool:
-    """True if a rule about commands would answer it: one for hosts and services does not."""
+    """True if a rule for commands can answer the request; rules for hosts and services can't."""
     is_about_command = request.kind == "command" and "allow_session" not in request.options
     return is_about_command and "allow_always" in request.options
 
 
 class Fact(NamedTuple):
-    """One thing to be known before a yes. `shorter`: the same in fewer words, the best form first; `is_granted`: a yes
-    gives it, so that it is never folded away."""
+    """A fact that the user needs for a decision. `shorter`: shorter forms of it, the best first; `is_granted`: an
+    approval grants it, so that it is never folded away."""
 
     text: str
     style: str = _DIM
@@ -327,7 +320,7 @@ def _format_details(request: ApprovalRequested, width: int) -> Content:
 
 
 def _fold_details(request: ApprovalRequested, width: int, *, max_rows: int) -> Content:
-    """Return at most that many rows of chips, but all that a yes grants."""
+    """Return at most `max_rows` rows of chips, but always everything that an approval grants."""
     facts = sorted(_list_facts(request), key=lambda fact: not fact.is_granted)
     chips: list[tuple[str, str]] = []
     for fact in facts:
@@ -359,10 +352,7 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
     """Return the facts of the request, permissions first."""
     facts = []
     has_targets = request.kind == "command" and "allow_session" in request.options
-    reason_text = fit_line(request.reason)
-    reason = Fact(
-        f"asked because: {reason_text}", shorter=(reason_text,), is_granted=has_targets or request.kind == "host"
-    )
+    reason = Fact(fit_line(request.reason), is_granted=has_targets or request.kind == "host")
     if request.reason and has_targets:  # it names the request's subject
         facts.append(reason)
     if request.network and request.kind != "host":  # its subject has the same text
@@ -379,11 +369,11 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
         facts.append(Fact(containment, "$warning", shorter, is_granted=is_machine))
     if request.kind in {"command", "machine"}:
         is_top = request.directory in {"", "."}
-        location = "the project's directory" if is_top else format_path(request.directory)
+        location = "the project directory" if is_top else format_path(request.directory)
         facts.append(Fact(f"in {location}", is_granted=not is_top))
     if request.environment:
         names = expose_line(", ".join(request.environment), 200)
-        facts.append(Fact(f"variables set by commands: {names}", is_granted=True))
+        facts.append(Fact(f"variables from earlier commands: {names}", is_granted=True))
     if request.reason and not has_targets:
         facts.append(reason)
     return facts

@@ -58,7 +58,7 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
     def compose(self) -> ComposeResult:
         yield QuestionTabs(id="question-tabs")
         yield QuestionBody(id="question-body")
-        yield FreeTextInput(placeholder="or in your own words: just type", id="question-own", select_on_focus=False)
+        yield FreeTextInput(placeholder="or just type your own answer", id="question-own", select_on_focus=False)
         yield Static(id="question-keys")
 
     # Content
@@ -131,17 +131,17 @@ class QuestionBar(TypedWidget, GuardedWidget, Vertical, can_focus=True):
         suffix = f" (+{len(request.questions) - 1})" if self.has_several else ""
         room = max(width - len(key) - len(suffix) - 14, 10)
         text = fit_line(request.questions[0].text, room)
-        return [("? ", "$warning"), (f"{text}{suffix}  ", ""), (key, "bold $accent"), (" answers", MUTED)]
+        return [("? ", "$warning"), (f"{text}{suffix}  ", ""), (key, "bold $accent"), (" answer", MUTED)]
 
     def _list_hints(self, question: Question) -> list[tuple[str, str]]:
         keymap, count = get_keymap(self.app), len(question.options)
         hints = (
-            (True, format_first_key("question.accept", keymap), "answers"),
-            (question.allow_multiple, format_first_key("question.tick", keymap), "marks"),
+            (True, format_first_key("question.accept", keymap), "answer"),
+            (question.allow_multiple, format_first_key("question.tick", keymap), "mark"),
             (count > 1, f"1–{count}", ""),
             (self.has_several, format_first_key("question.next", keymap), "next question"),
             (True, format_first_key("question.leave", keymap), "later"),
-            (True, format_first_key("question.dismiss", keymap), "go on without me"),
+            (True, format_first_key("question.dismiss", keymap), "decide without me"),
         )
         return [(key, words) for is_shown, key, words in hints if is_shown]
 

@@ -115,7 +115,7 @@ def render_body(question: Question, draft: AnswerDraft, title: str, width: int) 
         rest: list[Piece] = [(" " * measure_pieces(first), "")]
         lines += [QuestionRow(row.pieces, index) for row in wrap_pieces(pieces, width, first=first, rest=rest)]
     if question.allow_multiple:
-        lines.append(QuestionRow([("    ⏎ answer with what is marked", MUTED)], TAKE_TICKED))
+        lines.append(QuestionRow([("    ⏎ answer with the marked options", MUTED)], TAKE_TICKED))
     return lines
 
 

@@ -16,25 +16,23 @@ from tui.text import expose_line, format_path
 GRACE: Final = 0.4
 _DIM: Final = "$foreground 60%"
 _CONSEQUENCES: Final = (
-    "\nIf you do, the agent is told the project's rules, its settings may make yours stricter, and git is asked about "
-    "it. If not, the agent works without these. What it changes waits for your review either way."
+    "\nTrusting loads its AGENTS.md, settings and git status. Otherwise the agent works without them. "
+    "Either way, file changes go to your review."
 )
 
 
-_CONSEQUENCES_OF_CHANGES: Final = (
-    "\nUntil you say yes, these files are not read. All else of the project is heard as before."
-)
-_ACCEPTED: Final = " What you accept in the review is never asked about."
+_CONSEQUENCES_OF_CHANGES: Final = "\nUntil you agree, these files are not loaded. Everything else works as before."
+_ACCEPTED: Final = " Changes you accept in the review never ask."
 _MAX_NAMES: Final = 4
 _MAX_HOOKS: Final = 6
-_HOOKS: Final = "It has hooks, which would run in the box:"
+_HOOKS: Final = "It has hooks, which would run sandboxed:"
 _MAX_HOOK: Final = 200
 
 
 def _describe_project(statement: TrustStated) -> tuple[str, str, str, str]:
     """Return the question, the contents of the project, the meaning of an answer, and the label for yes."""
     contents = f" It has {', '.join(map(expose_line, statement.holds))}." if statement.holds else ""
-    return f"Do you trust the project in {format_path(statement.directory, 160)}?", contents, _CONSEQUENCES, "trust it"
+    return f"Do you trust the project in {format_path(statement.directory, 160)}?", contents, _CONSEQUENCES, "trust"
 
 
 def _describe_changes(statement: TrustStated) -> tuple[str, str, str, str]:
@@ -42,7 +40,7 @@ def _describe_changes(statement: TrustStated) -> tuple[str, str, str, str]:
     remaining = len(statement.changed) - _MAX_NAMES
     summary = f" {', '.join(names)}{f' and {remaining} more' if remaining > 0 else ''}."
     means = _CONSEQUENCES_OF_CHANGES + ("" if statement.hooks else _ACCEPTED)  # hooks are asked about all the same
-    return "What speaks to the agent here has changed since you trusted it:", summary, means, "read it"
+    return "Files that instruct the agent have changed since you trusted this project:", summary, means, "load"
 
 
 def _describe_hooks(statement: TrustStated, hook_limit: int) -> list[tuple[str, str]]:
@@ -55,9 +53,7 @@ def _describe_hooks(statement: TrustStated, hook_limit: int) -> list[tuple[str, 
     ]
     remaining = len(statement.hooks) - hook_limit
     lines += [f"and {remaining} more: agent-tui hooks list"] if remaining > 0 else []
-    heading = (
-        "Hooks that would run in the box (+ new, - gone, ~ its script has changed):" if statement.changed else _HOOKS
-    )
+    heading = "Hooks that would run sandboxed (+ new, - removed, ~ script changed):" if statement.changed else _HOOKS
     return [(f"{heading}\n", ""), *((f"  {line}\n", "$text-warning") for line in lines)]
 
 
@@ -108,7 +104,7 @@ class TrustBar(GuardedWidget, Static):
             (f" {yes}   ", ""),
             (f"n/{format_first_key('app.distrust', keymap)}", "$accent bold"),
             (" not now   ", ""),
-            ("or just go on", _DIM),
+            ("or just keep typing", _DIM),
         )
 
     @property

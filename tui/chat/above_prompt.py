@@ -103,7 +103,7 @@ class QueuedMessages(Widget):
 
     def render(self) -> Content:
         keymap = get_keymap(self.app)
-        back = f"   {format_first_key('prompt.older', keymap)} takes {'it' if len(self._rows) == 1 else 'them'} back"
+        back = f"   {format_first_key('prompt.older', keymap)} to edit"
         visible_rows = self._rows[:MAX_ROWS]
         lines = [Content.assemble((f"{status} ", "bold"), fit_line(text, MAX_LENGTH)) for status, text in visible_rows]
         if len(self._rows) > MAX_ROWS:

@@ -275,7 +275,7 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
         pieces += [("  ", ""), (fit_line(after), "muted")] if after else []
         rows += wrap_pieces(pieces, width, first=first, rest=[*INDENT, GUTTER])
     if plan.path:
-        notice = f"saved to {format_path(plan.path)}, not reviewed"
+        notice = f"saved to {format_path(plan.path)}, no review needed"
         rows += wrap_pieces([(notice, "muted")], width, first=INDENT, rest=INDENT)
     return rows
 

@@ -30,7 +30,7 @@ FAILED_ROWS: Final = 3  # output rows of a failed command of the agent
 EXPAND_HINT: Final = f"{format_first_key('app.chat', {})}, then {format_first_key('transcript.toggle', {})}"
 MARGIN: Final = 5  # columns for the gutter and the signs
 # The first of these separates changes from notes.
-NOTE_STARTS: Final = ("pending review", "kept beside the review", "not for review")
+NOTE_STARTS: Final = ("pending review", "kept outside the review", "not for review")
 
 
 def get_user_command(block: TranscriptBlock) -> documents.TerminalCommandMetadata | None:
@@ -115,7 +115,7 @@ def _render_outcome(run: documents.TerminalCommandMetadata) -> list[Piece]:
 
 def _describe_report(run: documents.TerminalCommandMetadata) -> str:
     """Describe a status that an external agent reported; this program did not observe the command."""
-    return f"exit {run.exit_code}, as the agent reports" if run.exit_code else "ended, as the agent reports"
+    return f"exit {run.exit_code}, says the agent" if run.exit_code else "ended, says the agent"
 
 
 def _format_effects(effects: str, room: int) -> str:

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from core.modes import Mode
 
 HEADLINE: Final = "Say what you want done and press Enter."
-PROMISE: Final = "The agent works in a shadow of this project: nothing reaches your files until you accept it."
+PROMISE: Final = "The agent works on a shadow copy. Your files are untouched until you accept."
 KEY_WIDTH: Final = 11  # columns
 
 
@@ -20,11 +20,11 @@ class FirstKey(NamedTuple):
 
 
 FIRST_KEYS: Final = (
-    FirstKey("", "@", "name a file"),
+    FirstKey("", "@", "mention a file"),
     FirstKey("", "/", "commands"),
     FirstKey("app.mode_next", "shift+tab", f"mode: {', '.join(mode.title() for mode in Mode)}"),
-    FirstKey("app.review", "ctrl+r", "review what it changed"),
-    FirstKey("app.files", "ctrl+b", "files of the project"),
-    FirstKey("app.palette", "ctrl+p", "search every command"),
+    FirstKey("app.review", "ctrl+r", "review its changes"),
+    FirstKey("app.files", "ctrl+b", "project files"),
+    FirstKey("app.palette", "ctrl+p", "search all commands"),
     FirstKey("app.keys", "f1", "all keys"),
 )

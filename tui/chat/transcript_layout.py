@@ -46,7 +46,7 @@ class RenderedBlock(NamedTuple):
 
 
 def _count_final_rows(rendered_block: RenderedBlock | None, block: TranscriptBlock) -> int:
-    """Count the rendered rows that stay; none of a finished stream, which is Markdown now."""
+    """Count the final rendered rows; a finished stream has none, because it is rendered as Markdown now."""
     return (
         rendered_block.streamed.final_rows
         if rendered_block is not None and rendered_block.streamed is not None and _is_streaming(block)

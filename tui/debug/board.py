@@ -29,8 +29,8 @@ from tui.widgets.row_view import RowView
 from tui.workers import start_worker
 
 EMPTY: Final = (
-    "Nothing is debugged yet\n\nIn Debug mode the agent writes down what may be the cause, puts probes in place, and "
-    "judges by what they log. Press {app.mode_next} for the mode."
+    "Nothing to debug yet\n\nIn Debug mode the agent lists possible causes, adds probes, and judges the causes by what "
+    "they log. Press {app.mode_next} to switch modes."
 )
 
 GRACE_SECONDS: Final = 0.5
@@ -89,7 +89,7 @@ class LogFilterInput(InputLine):
     """The input at the foot: words to find in the log."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "filter": InputPurpose("Words of the log", "stay with it", "show all")
+        "filter": InputPurpose("Filter the log by words", "keep filter", "show all")
     }
 
 
@@ -196,7 +196,7 @@ class DebugBoard(StatePane):
         if view.reproduction is not None:
             live = self._filter_records(view.live_records, words)
             is_cut = len(view.live_records) >= MAX_LIVE_RECORDS
-            note = f"its first {MAX_LIVE_RECORDS} lines, while it goes on" if is_cut else "live"
+            note = f"its first {MAX_LIVE_RECORDS} lines while it runs" if is_cut else "live"
             return render_log(view.reproduction.run, live, width, words=words, live=note)
         if self._log.run != self._run or not self._run:
             return []
@@ -292,7 +292,7 @@ class DebugBoard(StatePane):
         runs = list(self._view.runs)
         index = runs.index(self._run) if self._run in runs else 0
         if len(runs) < 2:
-            self.notify("There is one run only.", markup=False)
+            self.notify("Only one run so far.", markup=False)
         elif self._compared_run:
             self._select_run(self._run)
         else:

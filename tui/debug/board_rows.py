@@ -28,7 +28,7 @@ SIGNS: Final[Mapping[str, tuple[str, str]]] = {
     "inconclusive": ("◐", "$text-warning"),
 }
 MAX_EVIDENCE: Final = 6
-RUN_ENDINGS: Final = {"proceed": "shown by you", "fixed": "marked as fixed", "broken": "still broken"}
+RUN_ENDINGS: Final = {"proceed": "reproduced by you", "fixed": "marked as fixed", "broken": "still broken"}
 CHIP_STYLE: Final = "$foreground on $marked-row"
 
 
@@ -116,7 +116,7 @@ def render_log(
     if not records:
         rows.append((("   nothing yet" if live else "   nothing", MUTED),))
     if total > len(records):
-        rows.append(((f"   {total - len(records):,} more: find words with the filter", MUTED),))
+        rows.append(((f"   {total - len(records):,} more: use the filter to find them", MUTED),))
     return rows
 
 
@@ -148,7 +148,7 @@ def render_card(view: DebugView, width: int, keys: Mapping[str, str]) -> tuple[l
     question = request.questions[0]
     rows: list[BoardRow] = []
     if question.id == FIXED_QUESTION:
-        rows.append(((" Is the fault gone?", "bold $warning"),))
+        rows.append(((" Is the bug gone?", "bold $warning"),))
         for fact in filter(None, question.text.split("\n")[1:]):
             rows += flow_pieces([("   ", ""), (fit_line(fact, 400), PLAIN)], width, indent=5, max_rows=3)
     elif view.reproduction is not None:
@@ -169,11 +169,11 @@ def render_card(view: DebugView, width: int, keys: Mapping[str, str]) -> tuple[l
 def _render_steps(view: DebugView, width: int) -> Iterator[BoardRow]:
     reproduction = view.reproduction
     assert reproduction is not None
-    yield ((f" Reproduce {reproduction.run}", "bold $warning"), ("  waits for you", MUTED))
+    yield ((f" Reproduce {reproduction.run}", "bold $warning"), ("  waiting for you", MUTED))
     for number, step in enumerate(reproduction.steps, start=1):
         yield from flow_pieces([(f"   {number}. ", PLAIN), (fit_line(step, 2_000), PLAIN)], width, indent=6, max_rows=6)
     if view.can_probe:
-        yield from _wrap_text("What you run with !command has the probes.", width, "   ", MUTED)
+        yield from _wrap_text("Commands you run with ! include the probes.", width, "   ", MUTED)
 
 
 def render_overview(view: DebugView, width: int, *, run: str, hypothesis: str) -> list[BoardRow]:
@@ -199,11 +199,11 @@ def _render_probe_status(view: DebugView, width: int) -> Iterator[BoardRow]:
     if view.probes:
         status = (f"{count('probe', len(view.probes))} in place", "$text-warning")
     elif not view.can_probe:
-        status = ("no probes: nothing here holds what a run does", "$text-warning")
+        status = ("no probes: runs here are not sandboxed", "$text-warning")
     elif view.probe_check is not None and view.probe_check.left:
-        status = (f"marks of probes are left in {fit_line(', '.join(view.probe_check.left), 200)}", "$text-error")
+        status = (f"probe marks left in {fit_line(', '.join(view.probe_check.left), 200)}", "$text-error")
     elif view.probe_check is not None:
-        status = (f"no probe is left ({count('file', view.probe_check.files)} searched)", "$text-success")
+        status = (f"no probes left ({count('file', view.probe_check.files)} searched)", "$text-success")
     yield from flow_pieces([(" Hypotheses  ", HEAD), status], width, indent=3, max_rows=3)
 
 
@@ -224,7 +224,9 @@ def _render_hypothesis(hypothesis: Hypothesis, width: int, *, is_marked: bool) -
     )
     yield from _wrap_text(hypothesis.statement, width, "   ", PLAIN)
     if hypothesis.state == "open" and hypothesis.expects:
-        yield from flow_pieces([(f"   if so: {fit_line(hypothesis.expects, 400)}", MUTED)], width, indent=5, max_rows=2)
+        yield from flow_pieces(
+            [(f"   if true: {fit_line(hypothesis.expects, 400)}", MUTED)], width, indent=5, max_rows=2
+        )
     for evidence in hypothesis.evidence[:MAX_EVIDENCE]:
         yield from _render_evidence(evidence, hypothesis.id, width)
     if (remaining := len(hypothesis.evidence) - MAX_EVIDENCE) > 0:
@@ -249,18 +251,18 @@ def _render_run(run: ProbeRun, width: int, *, is_marked: bool) -> list[BoardRow]
     breakdown = ", ".join(f"{fit_line(name, 20) or '–'} {count}" for name, count in run.counts.items())
     facts = [f"{count('line', run.records)}{f' ({breakdown})' if breakdown else ''}"]
     facts += [f"{run.broken} broken"] if run.broken else []
-    facts += [f"{run.left:,} not kept"] if run.left else []
+    facts += [f"{run.left:,} not saved"] if run.left else []
     pieces: list[Piece] = [("▸" if is_marked else " ", "$accent"), (f"{fit_line(run.id, 20)} ", BOLD), (code, good)]
     pieces += [(" after the fix" if run.after_fix else "", "$text-primary"), (f" · {' · '.join(facts)}", MUTED)]
     return flow_pieces(pieces, width, indent=4, max_rows=2)
 
 
 def _render_fix_verdict(verdict: FixJudged, width: int) -> list[BoardRow]:
-    files = f": the fix was taken back in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
+    files = f": fix taken back in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
     labels: Mapping[str, Piece] = {
-        "fixed": ("✓ you marked it as fixed", "$text-success"),
+        "fixed": ("✓ you marked it fixed", "$text-success"),
         "broken": (f"✕ still broken{files}", "$text-error"),
-        "unsure": ("nobody could be asked" if verdict.by == "program" else "you did not judge the fix", MUTED),
+        "unsure": ("nobody to ask" if verdict.by == "program" else "you gave no verdict on the fix", MUTED),
     }
     text, style = labels[verdict.outcome]
     return flow_pieces([("   ", ""), (fit_line(text, 600), style)], width, indent=5, max_rows=3)

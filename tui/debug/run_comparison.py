@@ -44,7 +44,7 @@ def render_comparison(log: ProbeLogAnswer, width: int, runs: Runs, *, copy_key: 
     else:
         rows += [((f" {fit_line(head, width - 2)}", HEAD),) for head in heads]
     summary: list[Piece] = [(f" {_summarize(log)}", MUTED)]
-    summary += [("  ", ""), (copy_key, "$accent"), (" copies it as Markdown", MUTED)] if copy_key else []
+    summary += [("  ", ""), (copy_key, "$accent"), (" copy as Markdown", MUTED)] if copy_key else []
     rows += [*flow_pieces(summary, width, indent=1, max_rows=2), rule]
     for compared_location in log.places:
         rows += _render_place(compared_location, width)

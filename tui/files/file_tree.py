@@ -55,7 +55,7 @@ class TreeItem:
     def __post_init__(self) -> None:
         self.name = self.name or format_path(self.entry.name) or "‹unnamed›"
         if self.entry.kind == "directory" and not self.can_open:
-            self.name = f"{self.name}/ … find what is deeper by its name"
+            self.name = f"{self.name}/ … use find for deeper files"
 
     @property
     def can_open(self) -> bool:
@@ -116,7 +116,7 @@ class FileTree(TreeWidget[TreeItem]):
             self._redraw()
 
     def refresh_all(self) -> None:
-        """Anything may have changed: open directories are read again now, others when they are opened."""
+        """Read open directories again now, and others when they are opened, because any of them may have changed."""
         waiting = [self.root] if self.is_mounted else []
         while waiting:
             node = waiting.pop()
@@ -197,7 +197,7 @@ class FileTree(TreeWidget[TreeItem]):
             node = self._find_node(event.worker.name.removeprefix("tree:"))
             if node is not None and node.data is not None:
                 node.data.is_read = False
-            self.notify(fit_line(f"A directory can't be read: {event.worker.error}"), severity="warning", markup=False)
+            self.notify(fit_line(f"Can't read a directory: {event.worker.error}"), severity="warning", markup=False)
 
     # Looks
 

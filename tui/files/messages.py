@@ -20,7 +20,7 @@ class FileSelected(Message, namespace="file_tree"):
 
 @dataclass
 class MentionRequested(Message, namespace="preview"):
-    """A file is to be mentioned in the prompt; with its lines `start` to `end` (from 1), unless they are 0."""
+    """Requests a mention of a file in the prompt; with its lines `start` to `end` (from 1), unless they are 0."""
 
     path: str
     start: int = 0

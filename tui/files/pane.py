@@ -25,7 +25,7 @@ from tui.workers import start_worker
 
 TREE_HINTS: Final = (("files.find", "find"), ("files.open", "open"), ("files.hide", "fold"), ("app.files", "hide"))
 FIND_HINTS: Final = (("find.take", "open"), ("find.down", "next"), ("find.leave", "tree"))
-NO_MATCH: Final = "No file is called so."
+NO_MATCH: Final = "No file matches."
 
 LoadDirectory = Callable[[str], Awaitable[TreeAnswer]]
 FindFiles = Callable[[str], Awaitable[Sequence[str]]]
@@ -38,7 +38,7 @@ class FindInput(SteadyInput):
 
     @dataclass
     class MoveRequested(Message):
-        """The highlight is to move by `step`; 0 = back to the tree."""
+        """Requests a move of the highlight by `step`; 0 = back to the tree."""
 
         step: int
 

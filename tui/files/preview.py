@@ -26,7 +26,7 @@ from tui.widgets.diagnostics import NO_REPORTS, SEVERITY_SIGNS, DiagnosticReport
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker
 
-EMPTY: Final = "No file is shown\n\nChoose one in the file tree, or press {review.open} at a hunk of the review."
+EMPTY: Final = "No file open\n\nChoose one in the file tree, or press {review.open} on a hunk in the review."
 
 HOVER: Final = ".preview--hover"
 HOVER_LINES: Final = 12
@@ -44,9 +44,9 @@ class PreviewInput(InputLine):
     """Asks for words to find, for a line to go to, or for a new name."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "find": InputPurpose("Words to find in this file. Enter stays there, Escape goes back", "stay"),
-        "line": InputPurpose("The number of a line", "go there"),
-        "rename": InputPurpose("The new name", "rename"),
+        "find": InputPurpose("Find in this file. Enter stay, Esc back", "stay"),
+        "line": InputPurpose("Line number", "go"),
+        "rename": InputPurpose("New name", "rename"),
     }
 
 
@@ -96,10 +96,10 @@ class FilePreview(StatePane):
     BINDINGS = get_bindings("preview")
     hints: Final = (
         ("preview.definition", "definition"),
-        ("preview.references", "used by"),
+        ("preview.references", "uses"),
         ("preview.find", "find"),
         ("cursor.mark_down", "mark"),
-        ("preview.mention", "into prompt"),
+        ("preview.mention", "add to prompt"),
     )
 
     def __init__(
@@ -217,7 +217,7 @@ class FilePreview(StatePane):
 
     def _show_failure(self, problem: str) -> None:
         self._is_loading = False
-        self._view.show_message(f"The file can't be shown\n\n{problem}")
+        self._view.show_message(f"Can't show this file\n\n{problem}")
 
     @on(FileView.CursorMoved)
     def _on_cursor_moved(self, event: FileView.CursorMoved) -> None:
@@ -231,7 +231,7 @@ class FilePreview(StatePane):
         title.display = file is not None
         if file is None:
             return
-        deletion_note = "  - deleted, once you accept that" if self._is_gone(self._path) else ""
+        deletion_note = "  - deleted once you accept" if self._is_gone(self._path) else ""
         ends = ", CRLF" if "\r\n" in file.text else ""
         size = f"  {file.size:,} bytes{ends}" if file.size else ""
         match_note = (
@@ -291,7 +291,7 @@ class FilePreview(StatePane):
         position = self._view.place if self._file is not None and self._view.has_text else None
         if position is not None and position.name:
             return position
-        self.app.notify("There is no name in this line.", markup=False)
+        self.app.notify("No name in this line.", markup=False)
         return None
 
     def show_hover(self, text: str) -> None:

@@ -128,14 +128,14 @@ class VisibleTimes:
         self._clock = clock
         self._since: dict[Hashable, float] = {}
 
-    def note_visible(self, things: Iterable[Hashable]) -> None:
+    def note_visible(self, targets: Iterable[Hashable]) -> None:
         now = self._clock()
-        self._since = {target: self._since.get(target, now) for target in things}
+        self._since = {target: self._since.get(target, now) for target in targets}
 
     def clear(self) -> None:
         self._since.clear()
 
-    def is_visible_for(self, thing: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
+    def is_visible_for(self, target: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
         """True if the item had been visible for `at_least` seconds when the key was pressed."""
-        start_time = self._since.get(thing)
+        start_time = self._since.get(target)
         return start_time is not None and self._clock() - since_struck - start_time >= at_least

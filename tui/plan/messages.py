@@ -11,12 +11,12 @@ from core.protocol.documents import Plan, Todo, TodoStatus
 
 
 class PlanRequested(Message, namespace="plan_panel"):
-    """One of the project's plans is to be opened."""
+    """Requests one of the project's plans."""
 
 
 @dataclass
 class StatusRequested(Message, namespace="plan_panel"):
-    """A todo is to get a status."""
+    """Requests a status for a todo."""
 
     id: str
     status: TodoStatus
@@ -24,14 +24,14 @@ class StatusRequested(Message, namespace="plan_panel"):
 
 @dataclass
 class BuildRequested(Message, namespace="plan_panel"):
-    """A plan is to be built, and all that is built to be seen."""
+    """Requests a build of a plan, during which no filter hides todos."""
 
     command: PlanBuild
 
 
 @dataclass
 class TodosEdited(Message, namespace="plan_panel"):
-    """The todos of a plan are to be these."""
+    """Requests that a plan gets these todos."""
 
     path: str
     todos: tuple[Todo, ...]
@@ -39,7 +39,7 @@ class TodosEdited(Message, namespace="plan_panel"):
 
 @dataclass
 class RemovalRequested(Message, namespace="plan_panel"):
-    """A todo is to be removed."""
+    """Requests the removal of a todo."""
 
     path: str
     id: str
@@ -54,7 +54,7 @@ class HunksRequested(Message, namespace="plan_panel"):
 
 @dataclass
 class ExternalEditRequested(Message, namespace="plan_panel"):
-    """The text of a plan is to be edited in the user's own editor."""
+    """Requests the user's own editor for the text of a plan."""
 
     plan: Plan
 
@@ -68,7 +68,7 @@ class TextSaved(Message, namespace="plan_panel"):
 
 
 class DiscardRequested(Message, namespace="plan_panel"):
-    """Unsaved text is to be thrown away, once the user confirms it."""
+    """Requests that unsaved text is discarded, once the user confirms it."""
 
 
 class NotEditable(Message, namespace="plan_panel"):

@@ -43,12 +43,12 @@ class PlanInput(InputLine):
     """The input for a todo's text, dependencies or proof, for a filter, or for a comment."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "add": InputPurpose("What is to be done. Enter adds it below the marked todo", "done"),
-        "edit": InputPurpose("What is to be done. Enter changes it", "done"),
-        "needs": InputPurpose("Ids that it waits for, with commas between them; empty: it waits for nothing", "done"),
-        "verify": InputPurpose("A command that has to pass before it is completed; empty: none", "done"),
-        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", "stay with it", "show all"),
-        "comment": InputPurpose("Your comment. Enter keeps it for S, empty removes it", "keep"),
+        "add": InputPurpose("New todo. Enter adds it below this one", "done"),
+        "edit": InputPurpose("Todo text. Enter saves it", "done"),
+        "needs": InputPurpose("Ids it depends on, separated by commas; empty: none", "done"),
+        "verify": InputPurpose("A command that must pass to complete it; empty: none", "done"),
+        "filter": InputPurpose("Words, or ready, doing, blocked, done; esc: all", "keep filter", "show all"),
+        "comment": InputPurpose("Your comment. Enter saves it (S sends), empty removes it", "keep"),
     }
 
 
@@ -56,7 +56,7 @@ class PlanEditor(TextArea):
     """Edits the body of `plan`; saving merges later changes of the plan."""
 
     BINDINGS = get_bindings("planeditor", priority=True)
-    hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "leave it"), ("app.editor", "$EDITOR"))
+    hints: Final = (("planeditor.save", "save"), ("planeditor.cancel", "cancel"), ("app.editor", "$EDITOR"))
 
     class Closed(Message):
         """The user leaves, and nothing is unsaved."""
@@ -212,7 +212,7 @@ class PlanPanel(StatePane):
         notes = [UNDRAWN_NOTE] if self._is_graph and any(row.lines.endswith(UNDRAWN_MARK) for row in rows) else []
         if pattern := fit_line(self._pattern, 40):
             key = format_first_key("plan.unfilter", get_keymap(self.app))
-            notes.append(f"Filter: {pattern} · {len(rows)} of {len(self._todos)} · {key} shows all")
+            notes.append(f"Filter: {pattern} · {len(rows)} of {len(self._todos)} · {key} show all")
         self.set_class(bool(notes), "-noted")
         self.query_one(".plan--note", Static).update("\n".join(notes))
 

@@ -27,11 +27,11 @@ from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import Piece, wrap_text
 
 MAX_LINE_LENGTH: Final = 20_000  # characters of a line
-LOST_COMMENTS: Final = "Said of lines that have changed since"
+LOST_COMMENTS: Final = "Comments on lines that have changed"
 MAX_NAMED: Final = 3  # plans of the project
 USUAL_PLACE: Final = ".cursor/plans"
-EMPTY: Final = "In Plan mode the agent writes one with you: todos that depend on each other, kept as a file in"
-MODE_KEY: Final = "Press {app.mode_next} for the mode."
+EMPTY: Final = "In Plan mode the agent writes one with you: todos with dependencies, saved in"
+MODE_KEY: Final = "Press {app.mode_next} to switch modes."
 _ROLE_STYLES: Final[Mapping[str, str]] = {
     "heading": "bold $text-primary",
     "strong": "bold",
@@ -72,7 +72,7 @@ def describe_nothing(names: Sequence[str], keymap: Mapping[str, str], directory:
     if not names:
         return f"No plan in this project yet\n\n{empty}"
     name_list = ", ".join(fit_line(name, 40) for name in names[:MAX_NAMED]) + (", …" if len(names) > MAX_NAMED else "")
-    hint = "{plantext.todos} opens it." if len(names) == 1 else "{plantext.todos} chooses one."
+    hint = "{plantext.todos} to open it." if len(names) == 1 else "{plantext.todos} to choose one."
     title = f"No plan is open; this project has {count_things('plan', len(names))}"
     return f"{title}\n\n{name_list}: {insert_keys(hint, keymap)} {empty}"
 
@@ -154,7 +154,7 @@ class PlanText(CursorView):
 
     @dataclass
     class CommentRemoved(Message):
-        """A comment is to be removed."""
+        """Requests the removal of a comment."""
 
         comment: Comment
 

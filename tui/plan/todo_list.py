@@ -39,7 +39,7 @@ class TodoList(CursorView):
     BINDINGS = get_bindings("todos")
 
     class StatusClicked(Message):
-        """The current todo is to get its next status."""
+        """Requests the next status for the current todo."""
 
     @dataclass
     class Dropped(Message):
@@ -49,7 +49,7 @@ class TodoList(CursorView):
         target: str
 
     class TextRequested(Message):
-        """The text of the plan is to be read."""
+        """Requests the text of the plan."""
 
     class HunksRequested(Message):
         """Requests the hunks of the current todo."""

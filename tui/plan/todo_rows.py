@@ -54,9 +54,7 @@ ACTIVITY_LABEL: Final = "at work: "
 MARGIN: Final = 9  # columns of a row that its words do not have: the sign before, the number of its hunks behind
 MAX_LANES: Final = 12
 UNDRAWN_MARK: Final = "┄"
-UNDRAWN_NOTE: Final = (
-    f"{UNDRAWN_MARK} Not all lines are drawn: {MAX_LANES} fit beside each other. The list names what each waits for."
-)
+UNDRAWN_NOTE: Final = f"{UNDRAWN_MARK} Some lines are not drawn: only {MAX_LANES} fit. The list shows all dependencies."
 # By (lane goes up, lane goes down, line from the left): the junction of a lane with a row.
 _JOINED: Final[Mapping[tuple[bool, bool, bool], str]] = {
     (True, True, False): "├",
@@ -124,7 +122,7 @@ def render_todo(todo: Todo, facts: TodoFacts, width: int) -> list[list[Piece]]:
     lines: list[list[Piece]] = [[(f" {sign} ", colour), (texts[0], TEXT_STYLES[state])]]
     lines += [[(INDENT, ""), (text, TEXT_STYLES[state])] for text in texts[1:]]
     if todo.status == "pending" and (waiting := list_open_dependencies(todo, facts.todos)):
-        lines.append([(f"{INDENT}waits for: {fit_line(', '.join(waiting), max(width - 20, 12))}", WAITING_STYLE)])
+        lines.append([(f"{INDENT}waiting for: {fit_line(', '.join(waiting), max(width - 20, 12))}", WAITING_STYLE)])
     if (activity := facts.activities.get(todo.id)) is not None:
         activity = fit_line(activity, max(width - len(ACTIVITY_LABEL) - len(INDENT) - 2, 8))
         lines.append([(f"{INDENT}{ACTIVITY_LABEL}", "$accent"), (activity, "$foreground 60%")])
@@ -174,8 +172,8 @@ def _format_verification(todo: Todo, proof: TodoVerified | None, width: int) -> 
         return f"{INDENT}✓ verified, by tests or settings changed here: {command}", "$text-warning"
     if proof.has_passed:
         return f"{INDENT}✓ {'passed, not verified' if proof.is_unboxed else 'verified'}: {command}", "$text-success"
-    outcome = "did not end" if proof.exit_code is None else f"exit code {proof.exit_code}"
-    outcome = "it proves nothing" if proof.exit_code == 0 else outcome
+    outcome = "did not finish" if proof.exit_code is None else f"exit code {proof.exit_code}"
+    outcome = "proves nothing" if proof.exit_code == 0 else outcome
     return f"{INDENT}✗ verify failed ({outcome}): {command}", "$text-error"
 
 

@@ -27,9 +27,7 @@ from tui.review.descriptions import (
 )
 from tui.review.diff.layout import build_buttons_target, clean_lines
 from tui.review.diff.page import DiffPage, PageSet
-from tui.review.diff.view import SPLIT_WIDTH, DiffView, LoadLines, PageLoader
-from tui.review.hunk_editor import NumberedLine, find_context
-from tui.review.verdicts import (
+from tui.review.diff.verdicts import (
     ReviewFrame,
     SentVerdicts,
     describe_list,
@@ -39,6 +37,8 @@ from tui.review.verdicts import (
     fold_judged,
     measure_progress,
 )
+from tui.review.diff.view import SPLIT_WIDTH, DiffView, LoadLines, PageLoader
+from tui.review.hunk_editor import NumberedLine, find_context
 from tui.text import format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.key_hints import Hint

@@ -208,7 +208,7 @@ class ChangeList(CursorView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
-            text = "Nothing here has these words\n\nEscape shows all of it again." if self.pattern else ""
+            text = "No matches\n\nEsc to show all." if self.pattern else ""
             return self.render_message(text, row, width)
         change_row, is_current = self._rows[row], row == self.cursor
         lit = "on $primary 16%" if self.has_focus else "on $foreground 9%"

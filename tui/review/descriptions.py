@@ -20,15 +20,12 @@ from tui.widgets.text_rows import measure_text
 
 Part = tuple[str, str]
 
-COMPETING_ADVICE: Final = (
-    "Both are kept: {review.settle} settles it place by place; nothing of the file is accepted before."
-)
+COMPETING_ADVICE: Final = "Both versions are kept. Resolve with {review.settle}; until then the file can't be accepted."
 CONFLICT_ADVICE: Final = (
-    "Your file is untouched. {review.settle} settles it place by place; reject with {review.reject} to keep yours; "
-    "{review.reason} says why, so that the agent "
-    "makes its edit again on top of yours."
+    "Your file is untouched. {review.settle} to resolve, {review.reject} to reject and keep yours, "
+    "{review.reason} to reject with a reason, so the agent redoes its edit on top of yours."
 )
-PROTECTED_ADVICE: Final = "Accepted alone, and confirmed."
+PROTECTED_ADVICE: Final = "Accept it on its own and confirm."
 
 SIGNS: Final = {
     "create": ("+", "$text-success"),
@@ -43,13 +40,13 @@ MUTED: Final = "$foreground 55%"
 COMMAND_LENGTH: Final = 48  # maximum characters of a command
 EMPTY: Final = (
     "Nothing to review\n\n"
-    "What the agent changes waits here, hunk by hunk. Your files stay as they are until you accept: "
-    "{review.accept} accepts, {review.reject} rejects, {review.undo} takes a verdict back."
+    "The agent's changes appear here, hunk by hunk. Your files are untouched until you accept: "
+    "{review.accept} accept, {review.reject} reject, {review.undo} undo."
 )
-COMMITTABLE: Final = "\n\n{review.comment} commits what you accepted."
+COMMITTABLE: Final = "\n\n{review.comment} to commit what you accepted."
 NOTHING_PENDING: Final = (
-    "Nothing is pending here any more\n\n"
-    "It was settled meanwhile. {review.next_file} and {review.previous_file} go to the other files."
+    "Nothing pending in this file\n\n"
+    "It has been resolved. {review.next_file} and {review.previous_file} go to other files."
 )
 
 
@@ -146,7 +143,7 @@ def describe_check(change: Change, length: int = COMMAND_LENGTH) -> Part:
         if change.check.changed_here:
             path = format_path(change.check.changed_here[0], 40)
             return f"✓ {words}: {ran}, {describe_changed_tests(change.check, path)}", style
-        rerun_note = ", run again in a clean layer" if change.check.is_verified else ""
+        rerun_note = ", rerun in a clean layer" if change.check.is_verified else ""
         return f"✓ {words}: {ran}{rerun_note}", style
     return f"✗ {FAILING}: {ran} ended with {change.check.exit_code}", "$text-error"
 
@@ -194,7 +191,7 @@ def describe_verification(command: str, line: str) -> list[Part]:
     if not command:
         return []
     progress = [(f" · {fit_line(line, 80)}", MUTED)] if line else []
-    return [(f" … running {format_command(command)} again, alone in a clean layer", "$text-warning"), *progress]
+    return [(f" … rerunning {format_command(command)} alone in a clean layer", "$text-warning"), *progress]
 
 
 def is_proven(change: Change) -> bool:
@@ -211,7 +208,7 @@ def describe_problem(change: Change, refusal: str | None, keymap: Mapping[str, s
     count = len(change.hunks)
     location = ""
     if change.clean_hunks:
-        location = f" in {count - len(change.clean_hunks)} of {count} hunks, the others can be accepted"
+        location = f" in {count - len(change.clean_hunks)} of {count} hunks; you can accept the others"
     return f"! {'Conflict' if refusal is None else 'Not accepted'}{location}: {change.conflict.strip()} {advice}"
 
 

@@ -71,7 +71,7 @@ class HunkEditor(TextArea):
     """Edits one hunk at a time; a final newline is hidden and restored. A very long hunk has no colours."""
 
     BINDINGS = get_bindings("editor", priority=True)
-    hints: Final = (("editor.save", "save"), ("editor.cancel", "leave it"), ("app.editor", "$EDITOR"))
+    hints: Final = (("editor.save", "save"), ("editor.cancel", "cancel"), ("app.editor", "$EDITOR"))
 
     class Closed(Message):
         """The editor was closed."""

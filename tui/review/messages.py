@@ -12,7 +12,7 @@ from core.protocol.review import Change, Verdict
 
 @dataclass
 class VerdictRequested(Message, namespace="review_pane"):
-    """A verdict on hunks or files, which may have to be confirmed."""
+    """Requests a verdict on hunks or files, which the user may have to confirm."""
 
     command: HunkResolve
 
@@ -34,26 +34,26 @@ class WidthRequested(Message, namespace="review_pane"):
 
 @dataclass
 class CommandRequested(Message, namespace="review_pane"):
-    """The engine is to carry out `command`."""
+    """Requests that the engine runs `command`."""
 
     command: AnyCommand
 
 
 @dataclass
 class HunkTextRequested(Message, namespace="review_pane"):
-    """The new side of a hunk is to be edited: answered by `edit_hunk`."""
+    """Requests an editor for the new side of a hunk; the answer is a call of `edit_hunk`."""
 
     path: str
     hunk: str
 
 
 class CommentsRequested(Message, namespace="review_pane"):
-    """The comments are to be reviewed and sent."""
+    """Requests the dialog that reviews and sends the comments."""
 
 
 @dataclass
 class OriginVerdictRequested(Message, namespace="review_pane"):
-    """All changes of one origin are to get a verdict; `change` is the current one."""
+    """Requests one verdict on all changes of an origin; `change` is the current one."""
 
     change: Change
 
@@ -67,7 +67,7 @@ class ProvenVerdictRequested(Message, namespace="review_pane"):
 
 
 class CommitRequested(Message, namespace="review_pane"):
-    """Accepted hunks are to be committed."""
+    """Requests a commit of the accepted hunks."""
 
 
 @dataclass
@@ -87,7 +87,7 @@ class TodoRequested(Message, namespace="review_pane"):
 
 @dataclass
 class ConflictRequested(Message, namespace="review_pane"):
-    """The conflict of a file is to be resolved."""
+    """Requests the resolution of a file's conflict."""
 
     path: str
 

@@ -23,16 +23,16 @@ from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
 from tui.review.descriptions import describe_verification, is_proven, needs_confirmation
+from tui.review.diff.verdicts import SentVerdicts
 from tui.review.diff.view import DiffView, LoadLines
 from tui.review.hunk_editor import EditorContext, HunkEditor
-from tui.review.verdicts import SentVerdicts
 from tui.text import fit_line, format_path
 from tui.widgets.input_line import InputLine, InputPurpose
 
 if TYPE_CHECKING:
     from tui.state import ViewState
 
-NOT_ASKED_FOR: Final = "not asked for · side effects of commands"
+NOT_ASKED_FOR: Final = "side effects of commands, not asked for"
 MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
 MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
 
@@ -93,11 +93,11 @@ class ReviewInput(InputLine):
     """Asks for the reason of a rejection, for a comment, or for words to filter by."""
 
     purposes: ClassVar[Mapping[str, InputPurpose]] = {
-        "reason": InputPurpose("Why? Enter rejects and tells the model, Escape goes back", "reject"),
-        "comment": InputPurpose("Your comment. Enter keeps it until you send all of them, empty removes it", "keep"),
+        "reason": InputPurpose("Why? Enter rejects and tells the model, Esc back", "reject"),
+        "comment": InputPurpose("Your comment. Enter saves it until you send, empty removes it", "keep"),
         "filter": InputPurpose(
-            "Words of a path, or of a command. Enter stays with what was found, Escape shows all",
-            "go there",
+            "Words of a path or command. Enter keeps the filter, Esc shows all",
+            "go",
             "show all",
         ),
     }
@@ -275,7 +275,7 @@ class ReviewPane(StatePane):
         if paths:
             self.post_message(messages.VerdictRequested(HunkResolve(path="", paths=paths, verdict=verdict)))
         if count := sum(change.protected for change in allowed_changes):
-            self.app.notify(f"{count} red: decide on each of them by itself.", markup=False)
+            self.app.notify(f"{count} red: decide on each one separately.", markup=False)
 
     def _send_verdict(self, change: Change, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
         """Send a verdict and go on; a change that needs confirmation stays on screen."""

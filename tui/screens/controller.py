@@ -28,7 +28,7 @@ from tui.workers import start_worker
 
 if TYPE_CHECKING:
     from core.protocol.events import ModeName
-    from tui.screens.dialogs.dialog import Dialog
+    from tui.dialogs.dialog import Dialog
 
 T = TypeVar("T")
 A = TypeVar("A")
@@ -68,7 +68,7 @@ class ScreenContext:
         self.screen.set_focus(self.prompt)
 
     def notify_user(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
-        """Show a toast. Foreign text is welcome."""
+        """Show a toast. The text may be foreign, as no markup in it is interpreted."""
         text = fit_line(f"{message} {hint}".strip(), 400)
         self.screen.app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
 
@@ -104,11 +104,11 @@ class ScreenContext:
         return await self.screen.app.push_screen_wait(dialog)
 
     def show(self, dialog: Dialog[T], on_answer: Callable[[T | None], None] | None = None) -> None:
-        """Show a dialog at once and go on; `on_answer` gets its answer."""
+        """Show a dialog without waiting for it; `on_answer` receives its answer."""
         _ = self.screen.app.push_screen(dialog, on_answer)
 
     def confirm(self, dialog: Dialog[bool], on_confirm: Callable[[], None]) -> None:
-        """Show a question at once and go on; a yes calls `on_confirm`."""
+        """Show a question without waiting for it; a yes calls `on_confirm`."""
         self.show(dialog, lambda is_agreed: on_confirm() if is_agreed else None)
 
     def find_bar(self, name: str) -> Widget | None:

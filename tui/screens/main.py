@@ -21,10 +21,10 @@ from core.protocol import queries
 from tui.bridge import Bridge, Connect, SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Greeting, Transcript
+from tui.current_layout import CurrentLayoutScreen
 from tui.keymap import get_bindings, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import ScreenContext
-from tui.screens.current_layout import CurrentLayoutScreen
 from tui.state import Topic, ViewState
 from tui.terminal.frames import RowCompositor
 from tui.text import fit_line
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tui.terminal.early_terminal import EarlyTerminal
 
 TOO_SMALL_NOTICE: Final = (
-    "agent-tui needs a larger window: 60 columns and 16 rows show all of it. Nothing is lost; what runs goes on."
+    "agent-tui needs a larger window: at least 60 columns and 16 rows. Nothing is lost, and work continues."
 )
 
 ONE_PANE_WIDTH: Final = 160  # columns up to which a conversation may have all the room
@@ -142,7 +142,7 @@ class MainScreen(CurrentLayoutScreen[None]):
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _show_pending_notice(self) -> None:
-        """Show a pane again that there is room for, and let the status bar tell of questions that are not visible."""
+        """Show a pane again that there is room for, and report invisible questions in the status bar."""
         if not self._is_loaded:
             return
         self.controllers.panes.restore_hidden_pane()

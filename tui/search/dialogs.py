@@ -14,13 +14,14 @@ from textual.style import Style
 from textual.timer import Timer
 from textual.widgets import Input, Static
 
-from core.protocol.queries import FileAnswer, IndexStatus, SearchAnswer, SearchHit, SearchKind
+from core.protocol.events import IndexStatus
+from core.protocol.queries import FileAnswer, SearchAnswer, SearchHit, SearchKind
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
 from tui.files.file_view import FileView
+from tui.index_progress import describe_progress, describe_search_limits
 from tui.keymap import format_first_key, get_bindings, get_keymap
-from tui.screens.dialogs.dialog import Dialog
 from tui.search.hit_list import HitList
-from tui.search.progress import describe_progress, describe_search_limits
 from tui.text import fit_line, render_prose
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, KeyHints
@@ -31,9 +32,9 @@ PREVIEW_PAUSE: Final = 0.06  # seconds on a hit before its file is loaded
 KEPT_FILES: Final = 8
 KINDS: Final[tuple[SearchKind, ...]] = get_args(SearchKind)
 ABOUT_KINDS: Final = {
-    "all": "Type names, words, or a question about the project",
-    "symbols": "Type a name, or parts of it",
-    "text": "Type text as it stands in the files",
+    "all": "Names, words, or a question about the project",
+    "symbols": "A name, or part of one",
+    "text": "Exact text",
     "meaning": "Describe what the code does",
 }
 
@@ -91,7 +92,7 @@ class HitDialog(Dialog[HitChoice]):
         return self.query_one(HitList)
 
     def set_up(self) -> None:
-        self._show_keys(("hits.open", "open"), ("hits.mention", "into prompt"), ("hits.leave", "back"))
+        self._show_keys(("hits.open", "open"), ("hits.mention", "add to prompt"), ("hits.leave", "back"))
 
     def _show_keys(self, *hints: Hint) -> None:
         self.query_one(KeyHints).show(hints)
@@ -183,8 +184,8 @@ class SearchDialog(HitDialog):
     def set_up(self) -> None:
         self._show_keys(
             ("hits.open", "open"),
-            ("search.mention", "into prompt"),
-            ("search.next_kind", "what for"),
+            ("search.mention", "add to prompt"),
+            ("search.next_kind", "kind"),
             ("hits.leave", "back"),
         )
         self._show_kinds()
@@ -261,7 +262,7 @@ class SearchDialog(HitDialog):
         answer = await self._search(search_memory.text, search_memory.kind)
         keeps_place, self._shown = search_memory == self._shown, search_memory
         if isinstance(answer, str):
-            self.hit_list.show((), "", message="The search can't be answered\n\n" + render_prose(answer))
+            self.hit_list.show((), "", message="Search failed\n\n" + render_prose(answer))
             self.show_status("")
             return
         self._status = answer.status
@@ -277,14 +278,14 @@ class SearchDialog(HitDialog):
     def _describe_nothing(self, kind: SearchKind) -> str:
         """Return the text without hits: the index's status, and alternatives."""
         key = format_first_key("search.next_kind", get_keymap(self.app))
-        others = f"Only {kind} was searched; {key} goes on to the other kinds." if kind != "all" else ""
-        return "\n\n".join(filter(None, ("Nothing is found", describe_progress(self._status), others)))
+        others = f"Searched {kind} only; {key} switches to the next kind." if kind != "all" else ""
+        return "\n\n".join(filter(None, ("Nothing found", describe_progress(self._status), others)))
 
     def _show_count(self) -> None:
         hit_count = count("place", len(self.hit_list.hits)) if self._shown is not None else ""
         progress = describe_progress(self._status)
         is_partial = self.memory.kind == "meaning" and self._status.embedded < self._status.chunks
-        share = f"{self._status.embedded / self._status.chunks:.0%} known by meaning" if is_partial else ""
+        share = f"{self._status.embedded / self._status.chunks:.0%} searchable by meaning" if is_partial else ""
         lack = describe_search_limits(self._status) if self.memory.kind in {"meaning", "all"} else ""
         text = " · ".join(filter(None, (hit_count, progress, share, lack)))
         self.show_status(text, is_problem=self._status.state in {"failed", "off"} and bool(progress))

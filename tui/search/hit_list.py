@@ -161,7 +161,7 @@ class HitList(CursorView):
         return Strip.join([bar, body]).adjust_cell_length(width, base.rich_style)
 
     def _render_rule(self, width: int, *, is_first: bool) -> Strip:
-        words = " not found as typed · related" if is_first else " related"
+        words = " no exact match · related" if is_first else " related"
         rule = "─" * max(width - len(words) - 3, 0)
         return self.render_styled([(f"─{words} {rule}", MUTED)], self.resolve_style("")).adjust_cell_length(width)
 

@@ -13,34 +13,34 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.widgets import Input, Static
 
+from tui.dialogs.dialog import Dialog
 from tui.key_table import Key
 from tui.keymap import SCOPE_TITLES, format_keys, get_bindings, group_by_scope
-from tui.screens.dialogs.dialog import Dialog
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.text_rows import find_line_breaks
 
 MAX_KEY_COLUMNS: Final = 14  # columns of keys before the explanation, unless one key is longer; more keys wrap
 MARGIN: Final = 4  # columns before the keys, and between keys and explanation
-NOTHING: Final = "No key is told with these words. Ctrl+P searches all commands."
+NOTHING: Final = "No key matches. Ctrl+P searches all commands."
 # The purpose of each scope, for new users.
 PLACES: Final = {
-    "prompt": "Type what you want. @ names a file or a symbol, / opens the commands, ! runs a command in the box. What "
-    "is sent while a turn runs steers it.",
-    "transcript": "What was said and done, block by block. A block opens to show the whole call, its output, its edit.",
-    "review": "What the agent changed and you have not judged. Nothing of it is in your files until you accept it, "
-    "hunk by hunk, by file, or all that came from one prompt.",
-    "changes": "All that waits, by directory. What is judged here counts for the whole row.",
-    "files": "The files of the project as the agent sees them. A file that it changed is marked.",
-    "preview": "A file as the agent sees it. What stands here can be looked up, renamed, and taken into the prompt.",
-    "plan": "The plan of this session: todos that wait for each other, kept as a file of the project. Building works "
-    "through them in their order.",
-    "debug": "The hypotheses of a fault, the log of each run, and what the probes told. Answer the card to go on.",
-    "agents": "The subagents of this session: what each is at, what it costs, how it ended.",
-    "findings": "What a code review has found, the gravest first. A finding is not a change: it leads to its lines.",
-    "background": "Agents that work without a screen. What one did comes into your review when you open it.",
-    "approval": "A command, a host or a tool waits for your yes. Nothing is preselected, and a key counts only once "
-    "all of it can be read.",
-    "question": "The agent asks. It goes on with your answer; escape leaves the question for later.",
+    "prompt": "Type what you want. @ mentions a file or a symbol, / lists commands, ! runs a command sandboxed. "
+    "Messages sent while a turn runs are added to it.",
+    "transcript": "The conversation, block by block. Open a block for its full call, output and edit.",
+    "review": "The agent's pending changes. Your files are untouched until you accept, "
+    "hunk by hunk, by file, or everything from one prompt.",
+    "changes": "Pending changes by directory. A verdict here applies to the whole row.",
+    "files": "The project's files as the agent sees them. Files it changed are marked.",
+    "preview": "A file as the agent sees it. Look up or rename names, or add lines to the prompt.",
+    "plan": "This session's plan: todos with dependencies, saved as a file in the project. Build works "
+    "through them in order.",
+    "debug": "Possible causes of a bug, and what the probes logged in each run. Answer the card to continue.",
+    "agents": "This session's subagents: what they do, cost, and how they ended.",
+    "findings": "Findings of a code review, most severe first. A finding is not a change; it points to lines.",
+    "background": "Agents that work without a screen. Open one to pull its changes into your review.",
+    "approval": "A command, a host or a tool needs your approval. Nothing is preselected, and keys work only once "
+    "all of it is on screen.",
+    "question": "The agent has a question and continues with your answer. Esc leaves it for later.",
 }
 
 

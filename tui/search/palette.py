@@ -10,15 +10,14 @@ from textual import events
 from textual.content import Content
 from textual.widgets import Input, OptionList
 
-from tui.key_table import KEYS
+from tui.dialogs.picker import PickerDialog, PickerOption
+from tui.key_table import ACTION_SCOPES, KEYS
 from tui.keymap import SCOPE_TITLES, format_keys
-from tui.screens.controllers.panes import ACTION_SCOPES
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.slash_commands import SLASH_COMMANDS
 from tui.text import fit_line
 
 PALETTE_SCOPES: Final = ("app", *ACTION_SCOPES)
-NOTHING: Final = "No command has these words. /help explains what there is."
+NOTHING: Final = "No command matches. /help lists what you can do."
 _WORD_START: Final = r"(?:^|[\s:/(…-])"
 
 

@@ -21,9 +21,9 @@ from core.protocol import commands
 from core.protocol.queries import SessionInfo, TranscriptHit, TranscriptSearchAnswer
 from core.protocol.queries.transcripts import build_export_name
 from core.text.counting import count
+from tui.dialogs.dialog import Dialog
+from tui.dialogs.pages import ConfirmDialog
 from tui.keymap import get_bindings
-from tui.screens.dialogs.dialog import Dialog
-from tui.screens.dialogs.pages import ConfirmDialog
 from tui.sessions.rows import format_hit, format_session, is_quiet_run, is_unavailable, matches
 from tui.text import fit_line
 from tui.widgets.input_line import SteadyInput
@@ -32,7 +32,7 @@ from tui.workers import start_worker
 
 SEARCH_WAIT: Final = 0.12  # seconds without a letter after which the transcripts are searched
 LEAST_WORD: Final = 2  # characters
-FIND: Final = "Search titles, tags, and what was said and done"
+FIND: Final = "Search titles, tags and conversations"
 _HIT: Final = "hit:"
 _HINTS: Final = (
     ("sessions.rename", "rename"),
@@ -127,7 +127,7 @@ class SessionPicker(Dialog[SessionChoice]):
         choices = self.query_one(OptionList)
         options = [self._build_option(session) for session in sessions]
         if self._hits:
-            options.append(Option(Content.styled("In what was said and done", "$foreground 60%"), disabled=True))
+            options.append(Option(Content.styled("In conversations", "$foreground 60%"), disabled=True))
         options += [
             Option(format_hit(hit, self._now), id=f"{_HIT}{position}") for position, hit in enumerate(self._hits)
         ]
@@ -136,7 +136,7 @@ class SessionPicker(Dialog[SessionChoice]):
         none = self.query_one(".sessions--none", Static)
         runs = sum(map(is_quiet_run, self._sessions)) if not words else 0
         none.display = not options or bool(runs)
-        message = "No session has all of these words." if self._sessions else "There is no earlier session here."
+        message = "No session matches." if self._sessions else "No earlier sessions here."
         none.update(Content(f"and {count('run', runs)} of -p: type to find them" if options else message))
         choices.highlighted = next((index for index, option in enumerate(options) if not option.disabled), None)
         if marked_id:
@@ -201,7 +201,7 @@ class SessionPicker(Dialog[SessionChoice]):
             if unread:
                 none = self.query_one(".sessions--none", Static)
                 none.display = True
-                none.update(Content(f"Reading {count('transcript', unread)} for the first time…"))
+                none.update(Content(f"Reading {count('conversation', unread)} for the first time…"))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         if self._labelled is not None:
@@ -216,9 +216,7 @@ class SessionPicker(Dialog[SessionChoice]):
     def _choose(self, choice: SessionChoice) -> None:
         info = next((session for session in self._sessions if session.id == choice.session), None)
         if info is not None and is_unavailable(info) and info.id != self._current:
-            self.app.notify(
-                f"It can't be opened here: {fit_line(info.problem or 'it is open elsewhere.')}", markup=False
-            )
+            self.app.notify(f"Can't open it here: {fit_line(info.problem or 'it is open elsewhere.')}", markup=False)
         else:
             self.answer(choice)
 
@@ -240,11 +238,11 @@ class SessionPicker(Dialog[SessionChoice]):
 
     def action_rename(self) -> None:
         if (info := self._find_marked()) is not None and self._shelf is not None:
-            self._ask_label("rename", info, info.title, "A title for it")
+            self._ask_label("rename", info, info.title, "New title")
 
     def action_tag(self) -> None:
         if (info := self._find_marked()) is not None and self._shelf is not None:
-            self._ask_label("tag", info, " ".join(info.tags), "Tags, with spaces between; none takes them away")
+            self._ask_label("tag", info, " ".join(info.tags), "Tags, separated by spaces; empty removes all")
 
     def _ask_label(self, label: Label, info: SessionInfo, text: str, placeholder: str) -> None:
         self._labelled = (label, info.id)
@@ -271,7 +269,7 @@ class SessionPicker(Dialog[SessionChoice]):
     def action_export(self) -> None:
         if (info := self._find_marked()) is not None:
             name = build_export_name(info.title, "html")
-            self._start_change(commands.SessionExport(session=info.id, path=name, format="html"), f"Written: {name}")
+            self._start_change(commands.SessionExport(session=info.id, path=name, format="html"), f"Saved: {name}")
 
     def action_delete(self) -> None:
         """Ask before the marked session is deleted."""
@@ -283,7 +281,7 @@ class SessionPicker(Dialog[SessionChoice]):
             )
         )
         explanation = (
-            f"{pending_work} would be lost with it." if pending_work else "Its shadow and its checkpoints go with it."
+            f"You would lose {pending_work}." if pending_work else "Its shadow and checkpoints are deleted too."
         )
         dialog = ConfirmDialog(f"Delete “{fit_line(info.title, 60) or info.id}”?", "delete", explanation=explanation)
         command = commands.SessionDelete(session=info.id, confirmed=True)

@@ -36,7 +36,7 @@ def is_quiet_run(session: SessionInfo) -> bool:
 
 
 def group_sessions(sessions: Sequence[SessionInfo]) -> list[SessionGroup]:
-    """Return running sessions, waiting ones, and the rest, the latest first; empty groups are left out."""
+    """Return running sessions, those that need the user, and the rest, the latest first; empty groups are left out."""
     running = tuple(session for session in sessions if session.locked)
     waiting = tuple(session for session in sessions if not session.locked and (session.pending or session.asked))
     recent = tuple(
@@ -44,7 +44,7 @@ def group_sessions(sessions: Sequence[SessionInfo]) -> list[SessionGroup]:
         for session in sessions
         if not (session.locked or session.pending or session.asked or is_quiet_run(session))
     )
-    groups = (("Open elsewhere", running), ("Waiting for you", waiting), ("Recent", recent))
+    groups = (("Open elsewhere", running), ("Needs you", waiting), ("Recent", recent))
     return [SessionGroup(name, members) for name, members in groups if members]
 
 
@@ -98,7 +98,7 @@ def format_short(session: SessionInfo, now: int, width: int) -> Content:
 
 
 def _format_title(session: SessionInfo, width: int) -> Content:
-    title = fit_line(session.title, width) or "without a title"
+    title = fit_line(session.title, width) or "untitled"
     return Content.styled(title, "$foreground 50%" if is_unavailable(session) else "bold $foreground")
 
 
@@ -118,7 +118,7 @@ def _format_waiting(session: SessionInfo, first: str = " · ") -> list[Content]:
 
 def format_hit(hit: TranscriptHit, now: int) -> Content:
     """Return the two lines of a hit: the session that it is in, and the line with its words."""
-    title = fit_line(hit.title, TITLE) or "without a title"
+    title = fit_line(hit.title, TITLE) or "untitled"
     kind = _KINDS.get(hit.kind, hit.kind)
     head = Content.assemble(
         (title, "$foreground 80%"), (f"  {format_age(now - hit.at)}", _MUTED), (f"\n  {kind:<7}", _MUTED)

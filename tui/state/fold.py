@@ -222,7 +222,7 @@ def _set_background(view: ViewState, _: events.Envelope, event: events.Backgroun
 
 def _end_job(view: ViewState, envelope: events.Envelope, event: events.JobEnded) -> None:
     end = f"exit code {event.exit_code}" if event.exit_code is not None else event.ended.replace("_", " ")
-    view.transcript.add_notice(envelope, f"{event.id} has ended: {event.command}", hint=f"{end}; {event.effects}")
+    view.transcript.add_notice(envelope, f"{event.id} ended: {event.command}", hint=f"{end}; {event.effects}")
 
 
 def _set_model(view: ViewState, _: events.Envelope, event: events.ModelChanged) -> None:
@@ -246,11 +246,10 @@ def _show_repair(view: ViewState, envelope: events.Envelope, event: events.Sessi
 
 
 def _show_restore(view: ViewState, envelope: events.Envelope, event: events.CheckpointRestored) -> None:
-    text = "The files were as they had been: nothing was taken back."
-    if count := len(event.files):
-        subject, they = ("file was", "it") if count == 1 else ("files were", "they")
-        text = f"{count} {subject} taken back to how {they} had been."
-    view.transcript.add_notice(envelope, text, hint="/rewind takes that back")
+    text = "The files had not changed: nothing to rewind."
+    if event.files:
+        text = f"Rewound {count('file', len(event.files))}."
+    view.transcript.add_notice(envelope, text, hint="/rewind undoes that")
 
 
 def _add_commit_output(view: ViewState, _: events.Envelope, event: events.CommitProgressed) -> None:
@@ -291,9 +290,7 @@ def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.C
 
 
 def _report_findings(view: ViewState, envelope: events.Envelope, event: events.FindingsReported) -> None:
-    summary = (
-        f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing was found"
-    )
+    summary = f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing found"
     view.transcript.add_notice(envelope, f"review of {event.subject}: {summary}")
 
 

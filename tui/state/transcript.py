@@ -195,7 +195,7 @@ class TranscriptState:
         for void in (*event.void_documents, key):
             if void in self.by_key:
                 self.drop(self.by_key[void])
-        hint = f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s." if event.delay_ms else "It is asked again."
+        hint = f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s." if event.delay_ms else "Trying again."
         self.add(TranscriptBlock(key, "notice", envelope.turn, text=event.message, hint=hint, level="warning"))
 
     def finish_turn(self, envelope: events.Envelope, event: events.TurnFinished) -> None:
@@ -252,7 +252,7 @@ class TranscriptState:
         block.summary = _format_files(len(event.paths)) or "nothing changed"
         block.output = "\n".join((*event.paths, *event.notes))
         if event.refused:
-            block.status, block.hint = "failed", f"could not be taken over: {', '.join(event.refused)}"
+            block.status, block.hint = "failed", f"could not be applied: {', '.join(event.refused)}"
         if event.conflicts:
             block.level, block.hint = "conflict", f"in conflict: {', '.join(event.conflicts)}"
         block.revision += 1

@@ -1,4 +1,4 @@
-"""The screen's state: the session's state and display state. Mostly changed by `fold`."""
+"""The screen's state: the session's state and display state, which `fold` updates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from core.protocol import events
 from core.protocol.debug import ProbeRecord
 from core.protocol.documents import Plan, Todo
-from core.protocol.queries import BackgroundAgentInfo, IndexStatus
+from core.protocol.events import BackgroundAgentInfo, IndexStatus
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Comment, Origin, VerdictRecord
 from core.state.debugging import DebugState
@@ -83,7 +83,7 @@ class CommitProgress:
 @dataclass(slots=True, kw_only=True)
 class ViewState(SessionState):
     """The session's state with display state. `retry`: the delayed retry of a model call; `is_pending_kept`: the
-    pending changes of a private session were stored; `turn_numbers` by id, and `turn_prompts`, also of left
+    pending changes of a private session were stored; `turn_numbers` by id, and `turn_prompts`, also of abandoned
     branches; `review_verdicts`: ids of verdicts since the review was last empty; `refusals`: failed verdicts by
     path, until the review displays them; `refused_edits`: ids of accepted edits that can't be committed; `index`:
     its progress; `client_count`: number of clients of the session; `background`: background agents; `commits`: the
@@ -171,7 +171,7 @@ class ViewState(SessionState):
 
     @property
     def trust_question(self) -> events.TrustStated | None:
-        """The question whether to trust the project; None: it is answered."""
+        """The open question whether to trust the project; None = it is answered."""
         return self.trust if self.trust is not None and self.trust.state == "asked" else None
 
     @property
@@ -182,7 +182,7 @@ class ViewState(SessionState):
 
     @property
     def comments(self) -> dict[tuple[str, str], Comment]:
-        """The comments that wait to be sent, by path and hunk."""
+        """The unsent comments, by path and hunk."""
         return self.review.comments
 
     @property

@@ -77,7 +77,7 @@ async def copy_text(text: str, write: Callable[[str], None] | None, tools: list[
     taken_by += [tool.name for tool, is_done in zip(tools, results, strict=True) if is_done]
     if taken_by:
         return CopyReport(tuple(taken_by))
-    too_long = "It is too long for the terminal. " if write is not None and not sequence else ""
+    too_long = "Too long for the terminal. " if write is not None and not sequence else ""
     return CopyReport((), f"{too_long}Install wl-clipboard or xclip, or copy less of it.")
 
 

@@ -93,8 +93,8 @@ class TerminalDriver(LinuxDriver):
         self._handle_stops()
 
     def _handle_stops(self) -> None:
-        """Stop and go on between two steps of the loop. Textual's own handlers run in the midst of one, and wait for
-        ever where that has just locked the output, which they write to."""
+        """Suspend and resume between two steps of the loop. Textual's own handlers interrupt a step, and wait forever
+        if it has just locked the output that they write to."""
         with contextlib.suppress(RuntimeError):  # a driver without a loop runs nothing
             loop = asyncio.get_running_loop()
             loop.add_signal_handler(signal.SIGTSTP, self._sigtstp_application)
@@ -160,7 +160,7 @@ class TerminalDriver(LinuxDriver):
             self._title = title
 
     def show_progress(self, state: ProgressState) -> None:
-        """Show on the terminal's tab that something is going on, where the terminal is known to do so."""
+        """Show progress on the terminal's tab, if the terminal is known to support that."""
         if state != self._progress and self._capabilities.has_progress:
             self._progress = state
             self._report_progress(state)
@@ -179,7 +179,7 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
 
     def run_input_thread(self) -> None:
-        """Read keys until the app ends, or the terminal does: its input is at an end, or fails."""
+        """Read keys until the app ends, or until the terminal's input ends or fails."""
         self._process_first_keys()
         with selectors.SelectSelector() as selector:
             selector.register(self.fileno, selectors.EVENT_READ)

@@ -14,19 +14,15 @@ import os
 import re
 import select
 import signal
-import sys
 import termios
 import threading
 import tty
 from codecs import getincrementaldecoder
-from contextlib import AbstractContextManager, nullcontext
-from pathlib import Path
 from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
-from tui.terminal.capabilities import detect_capabilities, detect_multiplexer
-from tui.terminal.first_frame import FirstFrame, build_first_frame
+from tui.terminal.capabilities import detect_multiplexer
 
 INPUT, OUTPUT = 0, 2  # where Textual reads keys and draws
 ALTERNATE_SCREEN: Final = "\x1b[?1049h"
@@ -54,12 +50,16 @@ _TOKEN: Final = re.compile(
 )
 
 
-class EarlyOptions(Protocol):
-    """The part of a command line that the first frame depends on."""
+class Frame(Protocol):
+    """A drawing of the screen before Textual runs. `theme`: the user's choice, "" = none that is known by now."""
 
-    continue_last: bool
-    resume: str | None
-    mode: str | None
+    theme: str
+
+    def render(self) -> str:
+        """Return the whole frame, for a screen with unknown content."""
+
+    def render_prompt(self, text: str) -> str:
+        """Return the rows of the prompt with a text in it, as far as that fits on one row."""
 
 
 class BufferedKeys(NamedTuple):
@@ -136,7 +136,7 @@ class EarlyTerminal:
     the keys.
     """
 
-    def __init__(self, frame: FirstFrame) -> None:
+    def __init__(self, frame: Frame) -> None:
         self.attributes: list[Any] = termios.tcgetattr(INPUT)  # as the shell had them
         self.theme = frame.theme
         self._frame = frame
@@ -254,42 +254,3 @@ def _write(text: str) -> None:
     with contextlib.suppress(OSError):
         while data:
             data = data[os.write(OUTPUT, data) :]
-
-
-def open_early(options: EarlyOptions, config_directory: Path) -> AbstractContextManager[EarlyTerminal | None]:
-    """Return the terminal with the first frame for the command line's options. None: the terminal can't display one,
-    belongs to another process group, or a screen reader is used."""
-    interface = _read_interface(config_directory / "config.toml")
-    if not _is_whole_terminal() or interface.get("plain"):
-        return nullcontext()
-    try:
-        size = os.get_terminal_size(OUTPUT)
-        capabilities = detect_capabilities(os.environ, getattr(sys.__stderr__, "encoding", "") or "utf-8")
-        is_empty = not (options.continue_last or options.resume)
-        mode, theme = options.mode or "agent", str(interface.get("theme", ""))
-        frame = build_first_frame(size, capabilities, mode=mode, theme=theme, is_empty=is_empty)
-        return nullcontext() if frame is None else EarlyTerminal(frame)
-    except (OSError, termios.error):
-        return nullcontext()
-
-
-def _is_whole_terminal() -> bool:
-    if os.environ.get("TERM", "dumb") in {"dumb", "unknown"} or os.environ.get("TEXTUAL_DRIVER"):
-        return False
-    try:
-        return all(map(os.isatty, (INPUT, 1, OUTPUT))) and os.tcgetpgrp(INPUT) == os.getpgrp()
-    except OSError:
-        return False
-
-
-def _read_interface(file: Path) -> dict[str, Any]:
-    """Return the user's settings of the screen; the engine reports mistakes in them."""
-    if not file.is_file():
-        return {}
-    import tomllib
-
-    try:
-        interface = tomllib.loads(file.read_text("utf-8")).get("ui")
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return interface if isinstance(interface, dict) else {}

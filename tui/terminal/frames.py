@@ -46,10 +46,10 @@ FrameRow = dict[int, str]
 
 
 class RowCompositor(Compositor):
-    """Textual's, with its frames cut to the rows that have changed."""
+    """Textual's compositor, with frames cut to the rows that have changed."""
 
     def _get_renders(self, crop: Region | None = None) -> Iterable[tuple[Region, Region, list[Strip]]]:
-        """Yield where a widget is, which part of that is drawn, and the rows of this part; front to back."""
+        """Yield the region of every widget, the visible part of it, and the rows of that part; front to back."""
         if crop is None:
             yield from super()._get_renders()
             return
@@ -128,7 +128,7 @@ class _PartialFrame(CompositorUpdate):
         return "".join([*output, *pieces])
 
     def _render_rows(self, console: Console) -> tuple[dict[int, FrameRow], list[str]]:
-        """Return the rows as they are to be, and the parts of rows that were cut and are written as they are."""
+        """Return the wanted rows, and the parts of rows that were cut and are written unchanged."""
         target_rows: dict[int, FrameRow] = {}
         pieces: list[str] = []
         for y, first, last in self._update.spans:
@@ -152,7 +152,7 @@ class _PartialFrame(CompositorUpdate):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RowMove:
-    """The rows from `first` to `last` move up by `by` (down if it is negative)."""
+    """A move of the rows `first` to `last`, up by `by` (down if negative)."""
 
     first: int
     last: int

@@ -99,7 +99,7 @@ def read_string(sequence: str) -> Iterable[Message]:
 
 
 def _read_size(parser: XTermParser, sequence: str, *lengths: int) -> Iterable[Message]:
-    """Return the size that the window has now. Where its letters are not measured, the mouse is not, either."""
+    """Return the current size of the window. Without its pixels, mouse positions have none, either."""
     rows, columns, *pixels = lengths
     if not (0 < rows <= MAX_WINDOW and 0 < columns <= MAX_WINDOW):
         return ()
@@ -125,7 +125,7 @@ class KeyFields(NamedTuple):
 
     @property
     def is_place(self) -> bool:
-        """True for a key that has a name, and no letter."""
+        """True for a key with a name instead of a letter."""
         return f"{self.code}{self.end}" in FUNCTIONAL_KEYS
 
     @property

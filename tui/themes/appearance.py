@@ -132,7 +132,7 @@ class ThemedApp(App[R]):
 def find_backdrop(app: App[Any], ground: Color) -> Style | None:
     """Return the one style in which all behind a dialog is drawn; None = its colours are mixed with the ground.
 
-    With few colours a mixture would be drawn as the nearest of them, and so as something that it is not.
+    With few colours a mixture would be drawn as the nearest of them, which may mean something else.
     """
     depth = app.appearance.depth if isinstance(app, ThemedApp) else "truecolor"
     if depth == "truecolor":

@@ -135,7 +135,7 @@ class ThemeFiles(NamedTuple):
 
 
 def read_theme_files(directory: Path, base_themes: Mapping[str, Theme]) -> ThemeFiles:
-    """Read the files of a directory; one that is not there is empty. `base_themes` are the themes that a file can be
+    """Read the files of a directory; a missing directory is empty. `base_themes` are the themes that a file can be
     based on, the user's own are not among them. Blocks: for a thread."""
     themes: list[Theme] = []
     problems: list[str] = []
@@ -158,20 +158,20 @@ def read_theme_files(directory: Path, base_themes: Mapping[str, Theme]) -> Theme
 
 def _load(file: Path) -> dict[str, Any]:
     if file.stat().st_size > MAX_BYTES:
-        raise ValueError(f"a theme has at most {MAX_BYTES:,} bytes.")
+        raise ValueError(f"themes are limited to {MAX_BYTES:,} bytes.")
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except RecursionError:
-        raise ValueError("it is nested too deep.") from None
+        raise ValueError("nested too deeply.") from None
 
 
 def _find_mistakes(name: str, table: Mapping[str, Any], base_themes: Mapping[str, Theme]) -> list[str]:
     base = table.get("base", DEFAULT_THEME)
-    mistakes = [] if _NAME.fullmatch(name) else ["a theme's name has letters, digits, - and _ only: rename the file."]
+    mistakes = [] if _NAME.fullmatch(name) else ["theme names use only letters, digits, - and _: rename the file."]
     if name in base_themes:
-        mistakes.append(f"{name} is the name of a theme already: rename the file.")
+        mistakes.append(f"{name} is already a theme: rename the file.")
     if not isinstance(base, str) or base not in base_themes:
-        mistakes.append(f"base: there is no theme {base!r}.")
+        mistakes.append(f"base: no theme {base!r}.")
     for key, value in table.items():
         if key in {"base", "dark"}:
             continue

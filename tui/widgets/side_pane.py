@@ -88,7 +88,7 @@ class SidePane(Vertical):
             widget = self.screen.focused
             is_here = widget is not None and self._panes[self.current] in widget.ancestors_with_self
             hints = find_hints(widget, self._panes[self.current]) if widget is not None and is_here else []
-            hints = hints if is_here else [(f"app.{self.current}", "goes here")]
+            hints = hints if is_here else [(f"app.{self.current}", "to focus")]
             has_way_out = not is_here or any(name.endswith(".cancel") for name, _ in hints)
             rows = 2 if self.screen.size.height >= ROOMY_HEIGHT else 1
             self.query_one(KeyHints).show(hints, fixed_hints=() if has_way_out else (BACK_HINT,), most_rows=rows)

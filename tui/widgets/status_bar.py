@@ -20,9 +20,9 @@ from textual.widget import Widget
 from core.modes import Mode
 from core.protocol.messages import Usage
 from core.text.counting import count
+from tui.index_progress import describe_progress, format_progress
 from tui.keymap import format_first_key, get_keymap
 from tui.quantities import format_count
-from tui.search.progress import describe_progress, format_progress
 from tui.state import ViewState
 from tui.state.view import PendingRetry
 from tui.text import fit_line, render_prose
@@ -37,7 +37,7 @@ TIERS: Final = {
     "T1": "namespaces",
     "T2": "bubblewrap",
     "T3": "Landlock",
-    "T4": "there is none: nothing holds what a command does",
+    "T4": "none, nothing contains what commands do",
 }
 Part = tuple[str, str | Style]
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
@@ -70,7 +70,7 @@ def describe_mode(state: ViewState) -> StatusFact:
 def describe_model(state: ViewState, name: str) -> StatusFact:
     """Return the model that answers, drawn as `name`."""
     style = "" if state.shown_model else MUTED
-    model = "the scripted demo, which asks none" if state.is_demo else fit_line(state.shown_model, 200)
+    model = "none (scripted demo)" if state.is_demo else fit_line(state.shown_model, 200)
     return StatusFact(WAITING_RANK, [(name, style)], f"Model: {model}", "/model")
 
 
@@ -82,7 +82,7 @@ def list_effort(state: ViewState) -> list[StatusFact]:
     if route is not None and route.instead_of:
         name = fit_line(route.instead_of, 200)
         parts: list[Part] = [(f" for {fit_line(name, 30)}", "$warning")]
-        facts.append(StatusFact(WAITING_RANK, parts, f"It answers instead of {name}", "/models"))
+        facts.append(StatusFact(WAITING_RANK, parts, f"Answering instead of {name}", "/models"))
     return facts
 
 
@@ -100,21 +100,21 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
     """Yield the sandbox, the policy, other clients, and background activity."""
     yield _describe_containment(state)
     if state.is_private:
-        description = "This session is private: nothing is left of it when the program ends"
+        description = "Private session: nothing is kept after you quit"
         yield StatusFact(WAITING_RANK, [("private", "bold")], description)
     if state.policy.policy == "human":
-        description = "You type the commands; no model is called but by ?…"
+        description = "You type the commands; only ?… calls the model"
         yield StatusFact(5, [("you type commands", "$warning")], description, "/policy")
     elif state.policy.policy == "confirm":
-        description = "Each command waits for your yes"
+        description = "Every command asks first"
         yield StatusFact(3, [("asks before commands", MUTED)], description, "/policy")
     if state.branch:
         yield StatusFact(2, [(f"on {fit_line(state.branch, 30)}", MUTED)], f"Branch: {fit_line(state.branch, 200)}")
     if state.client_count > 1:
-        description = f"{state.client_count} screens and programs have this session open"
+        description = f"{state.client_count} clients have this session open"
         yield StatusFact(4, [(f"{state.client_count} clients", MUTED)], description)
     if (indexing := format_progress(state.index))[0]:
-        yield StatusFact(1, [indexing], f"Index of the project: {describe_progress(state.index)}", "/index")
+        yield StatusFact(1, [indexing], f"Project index: {describe_progress(state.index)}", "/index")
     if state.jobs:
         description = f"{count('command', len(state.jobs))} in the background"
         yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
@@ -127,10 +127,10 @@ def _describe_containment(state: ViewState) -> StatusFact:
     """Describe the sandbox of commands; until its tier is known, the policy for one."""
     commands = "ask" if Mode(state.mode).rules.keeps_effects else "off"
     if state.box is None:
-        description = "Commands wait for your yes" if commands == "ask" else "No command runs in this mode"
+        description = "Commands ask first" if commands == "ask" else "No commands run in this mode"
         return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
     tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
-    description = f"Box {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
+    description = f"Sandbox {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
     if tier == "T4":
         return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
     label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
@@ -143,20 +143,20 @@ def _list_costs(state: ViewState) -> Iterator[StatusFact]:
     turn = state.turns[-1].usage if state.turns else Usage()
     if usage.cached_tokens and turn.prompt_tokens:
         share = min(turn.cached_tokens / turn.prompt_tokens, 1.0)
-        miss_note = f"; it was missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
-        description = f"Cache: {share:.0%} of what the last turn sent was read from the provider's{miss_note}"
+        miss_note = f"; missed: {render_prose(state.cache_miss)}" if state.cache_miss else ""
+        description = f"Cache: {share:.0%} of the last turn's input came from the provider's cache{miss_note}"
         yield StatusFact(0, [], description, "/models")
     max_cost = state.limits.max_cost
     if turn.cost is not None and (max_cost or (turn.cost and turn.cost != usage.cost)):
         limit = f" of ${max_cost:.2f}" if max_cost else ""
-        description = f"Cost of the last turn: ${turn.cost:.4f}{limit}"
+        description = f"Last turn cost: ${turn.cost:.4f}{limit}"
         yield StatusFact(4 if max_cost else 2, [(f"turn ${turn.cost:.2f}{limit}", MUTED)], description, "/limits")
     tokens = f"{usage.prompt_tokens:,} tokens sent and {usage.completion_tokens:,} received"
     if usage.cost is not None:
-        description = f"Cost of the session: ${usage.cost:.4f}, {tokens}"
+        description = f"Session cost: ${usage.cost:.4f}, {tokens}"
         yield StatusFact(4 if usage.cost else 0, [(f"session ${usage.cost:.2f}", MUTED)], description, "/models")
     elif usage.prompt_tokens:
-        yield StatusFact(0, [], f"Cost of the session: not known, {tokens}", "/models")
+        yield StatusFact(0, [], f"Session cost: unknown, {tokens}", "/models")
 
 
 def _list_context(state: ViewState) -> Iterator[StatusFact]:
@@ -165,10 +165,10 @@ def _list_context(state: ViewState) -> Iterator[StatusFact]:
     if not used_tokens:
         return
     if not window:
-        description = f"Context: {used_tokens:,} tokens; the model's window is not known"
+        description = f"Context: {used_tokens:,} tokens; the model's window is unknown"
         yield StatusFact(4, [(f"context {format_count(used_tokens)}", MUTED)], description, "/context")
         return
-    description = f"Context: {used_tokens:,} of {window:,} tokens of the window, {min(used_tokens / window, 1.0):.0%}"
+    description = f"Context: {used_tokens:,} of {window:,} tokens, {min(used_tokens / window, 1.0):.0%} of the window"
     style = "$warning" if used_tokens / window > 0.8 else MUTED
     yield StatusFact(1, [(f"{format_count(used_tokens)} of {format_count(window)}", MUTED)], description, "/context")
     yield StatusFact(5, [(render_meter(used_tokens, window), style)], description, "/context")
@@ -176,7 +176,7 @@ def _list_context(state: ViewState) -> Iterator[StatusFact]:
 
 def _list_waiting(state: ViewState) -> Iterator[StatusFact]:
     if waiting := state.pending_hunk_count:
-        description = f"Review: {waiting:,} {'waits' if waiting == 1 else 'wait'} for your verdict"
+        description = f"Review: {count('hunk', waiting)} pending"
         yield StatusFact(WAITING_RANK, [(f"{waiting:,} to review", "$warning")], description, "app.review")
 
 
@@ -227,8 +227,8 @@ class StatusBar(Widget):
         facts = [fact for fact in list_facts(self._state) if fact.parts]
         if self._is_calling:
             key = format_first_key("app.answer", get_keymap(self.app)).upper()
-            parts: list[Part] = [(f"waits for you · {key}", "bold $warning")]
-            facts.append(StatusFact(WAITING_RANK + 2, parts, "The agent waits for your answer", "app.answer"))
+            parts: list[Part] = [(f"waiting for you · {key}", "bold $warning")]
+            facts.append(StatusFact(WAITING_RANK + 2, parts, "The agent is waiting for your answer", "app.answer"))
         if (work := self._describe_work()) is not None:
             sign = (FRAMES[self._frame], self.get_visual_style("status--accent"))
             facts.append(work._replace(parts=[sign, *work.parts]))
@@ -246,16 +246,16 @@ class StatusBar(Widget):
             if self._command_started_at is None:
                 return None
             seconds = f"{monotonic() - self._command_started_at:.0f} s"
-            return build_fact(f" command {seconds}", "A command of yours runs", PAGE)
+            return build_fact(f" command {seconds}", "Your command is running", PAGE)
         if working := len(state.transcript.find_running_subagents()):
             key = format_first_key("app.agents", keymap).upper()
             return build_fact(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
         if (remaining_seconds := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = format_first_key("app.interrupt", keymap).replace("escape", "esc").capitalize()
-            text = f" {state.retry.reason}: again in {ceil(remaining_seconds)} s · {key} stops"
-            return build_fact(text, "The model is asked again in a moment", "/models")
+            text = f" {state.retry.reason}: again in {ceil(remaining_seconds)} s · {key} to stop"
+            return build_fact(text, "Retrying the model shortly", "/models")
         limit_note = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
-        return build_fact(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is at work", "/limits")
+        return build_fact(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is working", "/limits")
 
     def _render_left(self, room: int) -> Content:
         """Return mode and model, the start of a long model name cut."""

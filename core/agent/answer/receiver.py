@@ -39,7 +39,7 @@ from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset
 
-EDITED_TWICE = "Not applied: the same answer edits {} by a tool call. Nothing was changed by what stands in the text."
+EDITED_TWICE = "Not applied: the same answer edits {} with a tool call. The edits in the text changed nothing."
 CLOSING_PATIENCE = 0.1  # seconds
 YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
 MAX_CALLS = 128
@@ -234,7 +234,7 @@ class AnswerReceiver(Struct, eq=False):
             draft.size += len(arguments)
             self._documents.add_delta(draft.document, arguments)
         if draft.size > MAX_ARGUMENTS or len(self._drafts) > MAX_CALLS:
-            raise ProviderError("The model's tool calls are too large to be run.", code="answer_too_large")
+            raise ProviderError("The model's tool calls are too large to run.", code="answer_too_large")
 
     def _find_draft(self, delta: ToolCallDelta) -> CallDraft:
         """Return the call that a piece belongs to. Some servers give all calls the index 0: a new id is a new call."""
@@ -296,7 +296,7 @@ class AnswerReceiver(Struct, eq=False):
         for draft in self._drafts:
             if draft.index < 0:
                 self._documents.finish(
-                    build_document(_build_unfinished(draft, "the answer was not in the form asked for."))
+                    build_document(_build_unfinished(draft, "the answer was not in the requested form."))
                 )
         self._drafts = [draft for draft in self._drafts if draft.index >= 0]
 

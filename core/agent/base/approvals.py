@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Literal, cast
+from typing import assert_never, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -29,17 +29,10 @@ from core.hooks.payload import HookCall
 from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.ids import new_id
 from core.modes import Access
-from core.permissions.approval import Approval, list_requested
-from core.permissions.rules import PermissionChoice, find_strictest, select_rules
+from core.permissions.approval import Approval, ApprovalAnswer, Approved, Escalate, Refused, list_requested
+from core.permissions.rules import PermissionChoice, PermissionKind, find_strictest, select_rules
 from core.protocol.documents import Option, Question
-from core.protocol.events import (
-    AnyEvent,
-    ApprovalDecision,
-    ApprovalRequested,
-    ApprovalResolved,
-    Notice,
-    QuestionAsked,
-)
+from core.protocol.events import AnyEvent, ApprovalDecision, ApprovalRequested, ApprovalResolved, Notice, QuestionAsked
 from core.sandbox.addresses import HostAndPort
 from core.sandbox.results import CommandResult
 from core.tools.base import Tool
@@ -48,35 +41,30 @@ from core.tools.external import ExternalTool
 
 ONCE_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "reject_once")
 ALL_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_always", "reject_once", "reject_always")
-TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (
-    "allow_once",
-    "allow_session",
-    "allow_always",
-    "reject_once",
-    "reject_always",
-)
 NETWORK_OPTIONS: tuple[ApprovalDecision, ...] = ("allow_once", "allow_session", "allow_always", "reject_once")
+TARGET_OPTIONS: tuple[ApprovalDecision, ...] = (*NETWORK_OPTIONS, "reject_always")
 ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
-ESCALATE = "the user would let it out of the box"
 _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
 UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
-CONTAINMENT = "as you, with your environment and network; what it does is not reviewed"
-IN_BOX = "Without `all` it runs in the box."
-BACKGROUND = f"only a command in the foreground can leave the box. {IN_BOX}"
-NOT_IN_SUBAGENTS = f"a subagent's commands do not leave the box: say in your report what the user should run. {IN_BOX}"
-UNTRUSTED = f"the user has not said that they trust this project, so no command leaves the box. {IN_BOX}"
-NO_EFFECTS = f"nothing may change now, so no command leaves the box. {IN_BOX}"
-NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command out of the box."
-FOREIGN_ALONE = "Text from {} is in the conversation, and nobody can be asked."
-FOREIGN = "Text from {} is in the conversation, and may be why the agent asks this."
-NESTED = "{} is a repository of its own inside the project: git there runs the hooks and programs that it names"
+CONTAINMENT = "as you, with your environment and network; nothing it does is reviewed"
+IN_BOX = "Without `all` it runs in the sandbox."
+ONLY_IN_BOX = f"this command can only run in the sandbox. {IN_BOX}"
+BACKGROUND = f"only a foreground command can run unsandboxed. {IN_BOX}"
+NOT_IN_SUBAGENTS = f"a subagent's commands always stay sandboxed: say in your report what the user should run. {IN_BOX}"
+UNTRUSTED = f"the user has not trusted this project, so no command runs unsandboxed. {IN_BOX}"
+NO_EFFECTS = f"nothing may change now, so no command runs unsandboxed. {IN_BOX}"
+NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that command run unsandboxed."
+FOREIGN_ALONE = "The conversation holds text from {}, and nobody can be asked."
+FOREIGN = "The conversation holds text from {}, which may be why the agent asks for this."
+NESTED = "{} is a separate repository inside the project: git there runs its own hooks and programs"
 NOT_AT_TOP = (
-    "A rule names exactly this command, for the project's top alone, and the shell is in {}. Go to the top first."
+    "A rule allows exactly this command, but only at the top of the project, and the shell is in {}. "
+    "Go to the top first."
 )
-BARE_TOP = "A rule names exactly this command, but the project's top looks like a bare repository."
-CHANGED = "the mode or the place changed after this was asked. Nothing was changed; call again."
+BARE_TOP = "A rule allows exactly this command, but the top of the project looks like a bare repository."
+CHANGED = "the mode or directory changed after this was asked. Nothing was changed; call again."
 
 
 class Approver(Struct, frozen=True):
@@ -89,38 +77,34 @@ class Approver(Struct, frozen=True):
 
     async def ask_for_call(
         self, call: str, access: Access, tool: Tool[object], reason: str, *, can_leave: bool = False
-    ) -> str:
-        """Ask whether a call may run. Returns the reason why it must not, "" = the user agreed.
-
-        `can_leave`: the user may choose to run the command outside the box, for which `ESCALATE` is returned.
-        """
-        if refusal := await self.find_hook_refusal(call, tool):
-            return refusal
+    ) -> ApprovalAnswer:
+        """Ask whether a call may run. `can_leave`: the user may choose to run the command outside of the box."""
+        if (reason_against := await self.find_hook_refusal(call, tool)) is not None:
+            return Refused(reason_against)
         before = self._build_approval(access, tool)
         request = self._build_request(call, access, tool, before, reason)
         if can_leave:
             request = replace(request, options=(*request.options, "run_on_machine"))
         resolution = await self.user.approve(request)
         if can_leave and resolution.decision == "run_on_machine":
-            return ESCALATE
+            return Escalate()
         if resolution.by == "user" and resolution.decision in {"allow_always", "reject_always"}:
             choice: PermissionChoice = "allow" if resolution.decision == "allow_always" else "deny"
             await self._save_rules(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
         if resolution.decision not in ALLOWING_DECISIONS:
-            return _format_refusal(resolution)
+            return _build_refusal(resolution)
         weighed_request, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
         if self._build_approval(access, tool).compute_digest() != before.compute_digest():
-            return CHANGED
+            return Refused(CHANGED)
         if resolution.decision == "allow_session":
             grants.grant(weighed_request.hosts, for_session=True)
             grants.grant_services(weighed_request.services, for_session=True)
-        return ""
+        return Approved()
 
-    async def find_hook_refusal(self, call: str, tool: Tool[object]) -> str:
-        """Return the refusal of a hook before the user is asked about a call, "" = none. A hook can't agree for
-        them."""
+    async def find_hook_refusal(self, call: str, tool: Tool[object]) -> str | None:
+        """Return the refusal of a hook before the user is asked about a call. A hook can't agree for them."""
         if not self.hooks.has(HookEvent.PERMISSION_REQUEST):
-            return ""
+            return None
         raw_arguments = tool.arguments if isinstance(tool, ExternalTool) else msgspec.to_builtins(tool)
         arguments = {name: value for name, value in raw_arguments.items() if value is not None}
         occasion = HookOccasion(
@@ -130,7 +114,7 @@ class Approver(Struct, frozen=True):
             texts=(tool.subject(),),
         )
         refusal = (await self.hooks.run(occasion)).describe_refusal()
-        return f"{refusal} Nothing was changed." if refusal else ""
+        return None if refusal is None else f"{refusal} Nothing was changed."
 
     def _build_approval(self, access: Access, tool: Tool[object]) -> Approval:
         if access is Access.EXEC:
@@ -160,13 +144,13 @@ class Approver(Struct, frozen=True):
             digest=approval.compute_digest(),
         )
 
-    async def _save_rules(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str]) -> None:
+    async def _save_rules(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str | None]) -> None:
         """Save an answer that was given for good; if that fails, it still holds for this call."""
         try:
             for rule in rules:
-                await asyncio.to_thread(self.permissions.saved_rules.save, choice, approval, rule=rule)
+                await asyncio.to_thread(self.permissions.rules.saved.save, choice, approval, rule=rule)
         except AgentTuiError as problem:
-            self.emit(Notice(level="warning", message=f"Not kept: {problem.message}", hint=problem.hint))
+            self.emit(Notice(level="warning", message=f"Not saved: {problem.message}", hint=problem.hint))
 
     async def ask_for_command(self, call: str, tool: RunTerminalCmd) -> RunTerminalCmd | None:
         """Ask the user for the command to run and return the call with it, None = no answer, or nobody to ask."""
@@ -176,9 +160,9 @@ class Approver(Struct, frozen=True):
         explanation = f" ({tool.explanation})" if tool.explanation else ""
         question = Question(
             id="command",
-            text=f"The agent would run this{explanation}:\n\n{proposal}\n\n"
-            "Type the command to run; its output goes to the agent.",
-            options=(Option(id=_PROPOSED, label="Run it as proposed"),),
+            text=f"The agent wants to run this{explanation}:\n\n{proposal}\n\nType the command to run; "
+            "the agent gets its output.",
+            options=(Option(id=_PROPOSED, label="Run as proposed"),),
         )
         response = await self.user.ask(QuestionAsked(id=new_id("ask"), call=call, questions=(question,)))
         if not response.answers:
@@ -195,9 +179,8 @@ class Approver(Struct, frozen=True):
 
         `is_ahead`: the request is the program's own and nothing has been sent yet, unlike a command that has run."""
         grants, hosts = self.permissions.network_grants, tuple(dict.fromkeys(target.host for target in targets))
-        rules = [f"WebFetch({host})" for host in hosts]
         subject = "\n".join(map(str, targets))
-        decision = await self._ask_for_targets(call, command, subject, hosts, rules, is_ahead=is_ahead)
+        decision = await self._ask_for_targets(call, command, subject, "WebFetch", hosts, is_ahead=is_ahead)
         if decision not in ALLOWING_DECISIONS:
             return False
         grants.grant(hosts, for_session=decision == "allow_session")
@@ -206,25 +189,16 @@ class Approver(Struct, frozen=True):
 
     async def ask_for_service(self, call: str, wanted_by: str, service: str) -> bool:
         """Ask whether a service of the machine may be reached, and grant it to the session."""
-        decision = await self._ask_for_targets(
-            call, wanted_by, service, (service,), [f"Service({service})"], is_ahead=True
-        )
+        decision = await self._ask_for_targets(call, wanted_by, service, "Service", (service,), is_ahead=True)
         if decision not in ALLOWING_DECISIONS:
             return False
         self.permissions.network_grants.grant_services((service,), for_session=True)
         return True
 
     async def _ask_for_targets(
-        self,
-        call: str,
-        wanted_by: str,
-        subject: str,
-        names: tuple[str, ...],
-        rules: Sequence[str],
-        *,
-        is_ahead: bool,
+        self, call: str, wanted_by: str, subject: str, kind: PermissionKind, names: tuple[str, ...], *, is_ahead: bool
     ) -> ApprovalDecision:
-        """Ask about hosts or services; a yes for good is saved as `rules`."""
+        """Ask about hosts or services; a yes for good is saved as rules of this kind."""
         approval = self.permissions.build_approval(wanted_by)
         request = ApprovalRequested(
             id=new_id("apr"),
@@ -232,8 +206,8 @@ class Approver(Struct, frozen=True):
             kind="host" if is_ahead else "network",
             subject=subject,
             directory=approval.directory,
-            reason=self.permissions.network_grants.explain_caution(),
-            containment=f"wanted by: {wanted_by}",
+            reason=self.permissions.network_grants.explain_caution() or "",
+            containment=f"requested by: {wanted_by}",
             options=NETWORK_OPTIONS,
             network=names,
             mode=approval.mode,
@@ -241,12 +215,11 @@ class Approver(Struct, frozen=True):
         )
         decision = (await self.user.approve(request)).decision
         if decision == "allow_always":
-            await self._save_rules("allow", approval, rules)
+            await self._save_rules("allow", approval, [f"{kind}({name})" for name in names])
         return decision
 
-    async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str:
-        """Return the reason why a command that another call needs must not run, "" = it may. It is decided on like any
-        other command."""
+    async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str | None:
+        """Return the reason why a command that another call needs must not run. It is decided on like any other."""
         permissions = self.permissions
         await permissions.terminal.find_box()
         if not permissions.is_granted(Access.EXEC):
@@ -261,12 +234,12 @@ class Approver(Struct, frozen=True):
         decision = permissions.decide(Access.EXEC, generic_tool, is_typed=is_typed)
         if decision.choice == "deny":
             return decision.reason
-        if decision.choice == "ask" and (
-            refusal := await self.ask_for_call(call, Access.EXEC, generic_tool, decision.reason)
-        ):
-            return refusal
+        if decision.choice == "ask":
+            answer = await self.ask_for_call(call, Access.EXEC, generic_tool, decision.reason)
+            if (refusal := explain_answer(answer)) is not None:
+                return refusal
         if not permissions.is_granted(Access.EXEC):
-            return "the mode changed meanwhile."
+            return "the mode has changed."
         hook_call = HookCall(tool=tool.name, call=call, arguments={"command": tool.command})
         occasion = HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(tool.command,))
         return (await self.hooks.run(occasion)).describe_refusal()
@@ -293,44 +266,55 @@ def _list_options(
     return ALL_OPTIONS if access is Access.EXEC and is_contained else ONCE_OPTIONS
 
 
-def _name_rule(access: Access, subject: str, pattern: str) -> str:
-    """Return the rule that an answer for good is saved as, "" = it holds for exactly this call."""
+def explain_answer(answer: ApprovalAnswer) -> str | None:
+    """Explain why an answer forbids a call where it may run nowhere but in the box; None: it may run."""
+    match answer:
+        case Approved():
+            return None
+        case Refused():
+            return answer.reason
+        case Escalate():
+            return ONLY_IN_BOX
+        case _:
+            assert_never(answer)
+
+
+def _name_rule(access: Access, subject: str, pattern: str) -> str | None:
+    """Return the rule that an answer for good is saved as; None: it holds for exactly this call."""
     if access is Access.EXTERNAL:
         return f"Mcp({subject})"
-    return f"Shell({pattern})" if pattern else ""
+    return f"Shell({pattern})" if pattern else None
 
 
-def _format_refusal(resolution: ApprovalResolved) -> str:
+def _build_refusal(resolution: ApprovalResolved) -> Refused:
     who = "The user" if resolution.by == "user" else "The program"
     note = f" {resolution.note}" if resolution.note else ""
-    return f"{who} refused this call.{note} Nothing was changed."
+    return Refused(f"{who} refused this call.{note} Nothing was changed.")
 
 
-class UnsandboxedAnswer(Struct, frozen=True):
-    """The answer whether a command may leave the box: `choice` says where it may run; `reason`: why it must not run."""
+async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTerminalCmd) -> ApprovalAnswer:
+    """Ask whether a command may run outside the box: `Approved` is a yes to the box alone.
 
-    choice: Literal["unsandboxed", "box", "denied"]
-    reason: str = ""
-
-
-async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTerminalCmd) -> UnsandboxedAnswer:
-    """Ask whether a command may run outside the box. The approval of a yes is `build_unsandboxed_approval`."""
+    The approval of `Escalate` is `build_unsandboxed_approval`."""
     permissions = approver.permissions
-    refusal = explain_sandboxed_only(permissions, tool)
-    if refusal := refusal or await approver.find_hook_refusal(call, cast("Tool[object]", tool)):
-        return UnsandboxedAnswer("denied", refusal)
-    before, foreign = build_unsandboxed_approval(permissions, tool), _list_foreign(permissions)
+    reason = explain_sandboxed_only(permissions, tool)
+    if reason is None:
+        reason = await approver.find_hook_refusal(call, cast("Tool[object]", tool))
+    if reason is not None:
+        return Refused(reason)
+    before, foreign = build_unsandboxed_approval(permissions, tool), permissions.network_grants.name_foreign()
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
-        return UnsandboxedAnswer("denied", "The user refused this call. Nothing was changed.")
+        return Refused("The user refused this call. Nothing was changed.")
     resolution = await approver.user.approve(_build_request(call, tool, approver, before))
     if resolution.decision not in {"run_on_machine", "allow_once"}:
         note = f" {resolution.note}" if resolution.note else ""
-        return UnsandboxedAnswer("denied", f"The user refused this call.{note} Nothing was changed.")
-    if explain_sandboxed_only(permissions, tool) or build_unsandboxed_approval(permissions, tool) != before:
-        return UnsandboxedAnswer("denied", CHANGED)
-    return UnsandboxedAnswer("unsandboxed" if resolution.decision == "run_on_machine" else "box")
+        return Refused(f"The user refused this call.{note} Nothing was changed.")
+    is_impossible = explain_sandboxed_only(permissions, tool) is not None
+    if is_impossible or build_unsandboxed_approval(permissions, tool) != before:
+        return Refused(CHANGED)
+    return Escalate() if resolution.decision == "run_on_machine" else Approved()
 
 
 def build_unsandboxed_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
@@ -338,8 +322,8 @@ def build_unsandboxed_approval(permissions: CallPermissions, tool: RunTerminalCm
     return permissions.build_approval(tool.command, list_requested(tool.required_permissions))
 
 
-def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -> str:
-    """Explain why a command can't leave the box whatever the user answers, "" = they may be asked."""
+def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -> str | None:
+    """Explain why a command can't leave the box whatever the user answers; None: they may be asked."""
     if tool.is_background:
         return BACKGROUND
     if permissions.subagent_limits is not None:
@@ -348,14 +332,9 @@ def explain_sandboxed_only(permissions: CallPermissions, tool: RunTerminalCmd) -
         return UNTRUSTED
     if not permissions.terminal.keeps_effects():
         return NO_EFFECTS
-    rules = select_rules(permissions.load_rules(), "Machine")
+    rules = select_rules(permissions.rules.load(), "Machine")
     rule = find_strictest(rule for rule in rules if rule.matches(tool.command))
-    return f"The rule {rule} refuses it outside of the box." if rule is not None and rule.choice == "deny" else ""
-
-
-def _list_foreign(permissions: CallPermissions) -> str:
-    sources = tuple(permissions.terminal.host.state.foreign_sources)
-    return ", ".join(sources[:3]) + (" and others" if len(sources) > 3 else "")
+    return f"The rule {rule} denies running it unsandboxed." if rule is not None and rule.choice == "deny" else None
 
 
 def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval: Approval) -> ApprovalRequested:
@@ -363,7 +342,7 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
     root, waiting = terminal.host.workspace.root, len(terminal.host.state.changes)
     nested_repositories = find_nested_repositories(root, approval.directory, approval.subject)
     warning = f"{NESTED.format(', '.join(nested_repositories))}; " if nested_repositories else ""
-    pending = f"; {waiting:,} {'file waits' if waiting == 1 else 'files wait'} for your review: it sees what is on disk"
+    pending = f"; {waiting:,} {'file is' if waiting == 1 else 'files are'} pending review, and it sees what is on disk"
     return ApprovalRequested(
         id=new_id("apr"),
         call=call,
@@ -379,26 +358,26 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
     )
 
 
-def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> UnsandboxedAnswer:
+def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> Escalate | Refused:
     """Answer by the user's rules where nobody can be asked; question and answer are emitted like any other."""
-    allowing = select_rules(approver.permissions.load_rules(), "Machine", "allow")
+    allowing = select_rules(approver.permissions.rules.load(), "Machine", "allow")
     is_named = any(rule.matches(request.subject) for rule in allowing)
     directory_problem = _explain_directory(approver.permissions, request.directory)
     approver.emit(request)
-    if is_named and not foreign and not directory_problem:
-        note = "A rule names exactly this command."
+    if is_named and not foreign and directory_problem is None:
+        note = "A rule allows exactly this command."
         approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
-        return UnsandboxedAnswer("unsandboxed")
+        return Escalate()
     note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
     approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
-    return UnsandboxedAnswer("denied", f"The program refused this call. {note} Nothing was changed.")
+    return Refused(f"The program refused this call. {note} Nothing was changed.")
 
 
-def _explain_directory(permissions: CallPermissions, directory: str) -> str:
-    """Explain why no rule holds in the shell's directory, "" = it is the project's top."""
+def _explain_directory(permissions: CallPermissions, directory: str) -> str | None:
+    """Explain why no rule holds in the shell's directory; None: it is the project's top."""
     if directory != ".":
         return NOT_AT_TOP.format(directory)
-    return BARE_TOP if is_bare_repository(permissions.terminal.host.workspace.root) else ""
+    return BARE_TOP if is_bare_repository(permissions.terminal.host.workspace.root) else None
 
 
 async def _ask_about_foreign(approver: Approver, call: str, tool: RunTerminalCmd, foreign: str) -> bool:
@@ -406,7 +385,7 @@ async def _ask_about_foreign(approver: Approver, call: str, tool: RunTerminalCmd
         id=new_id("apr"),
         call=call,
         kind="tool",
-        subject=f"to ask you whether this may leave the box: {tool.command}",
+        subject=f"to ask you whether this may run unsandboxed: {tool.command}",
         reason=FOREIGN.format(foreign),
         mode=approver.permissions.mode.value,
     )

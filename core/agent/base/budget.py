@@ -58,7 +58,7 @@ class TurnBudget(Struct, eq=False):
     def check_end(self) -> None:
         """Check the limits when a turn is done: its last step may be over them. Raises `LimitReached`."""
         limits, tokens = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
-        hint = "The answer is whole; raise it with /limits or `{}` in your configuration, or ask for less."
+        hint = "The answer is complete; raise the limit with /limits or `{}` in your configuration, or ask for less."
         if limits.max_tokens and tokens > limits.max_tokens:
             raise LimitReached(f"{tokens:,} tokens were used (max_tokens).", hint=hint.format("limits.max_tokens"))
         if limits.max_cost and (cost := self.usage.cost or 0.0) > limits.max_cost:
@@ -69,7 +69,7 @@ class TurnBudget(Struct, eq=False):
         if self._parent is not None:
             self._parent.check()
         limits, tokens = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
-        hint = "Send another message to go on, or raise it with /limits or `{}` in your configuration."
+        hint = "Send another message to continue, or raise the limit with /limits or `{}` in your configuration."
         if limits.max_steps and self.steps >= limits.max_steps:
             raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("limits.max_steps"))
         if limits.max_tokens and tokens >= limits.max_tokens:
@@ -78,10 +78,11 @@ class TurnBudget(Struct, eq=False):
             raise LimitReached(f"Stopped at a cost of ${cost:.2f} (max_cost).", hint=hint.format("limits.max_cost"))
         if limits.max_cost and self.unpriced_model:
             raise LimitReached(
-                f"Stopped: what {self.unpriced_model} costs is not known, so max_cost "
-                f"(${limits.max_cost:.2f}) can't hold.",
-                hint=f'Say its price, in US dollars for a million tokens: [models."{self.unpriced_model}"] price = '
-                "{ input = 1.0, output = 5.0 }. Or take the limit off: /limits cost 0.",
+                f"Stopped: the price of {self.unpriced_model} is unknown, so max_cost "
+                f"(${limits.max_cost:.2f}) can't be enforced.",
+                hint="Set its price in US dollars per million tokens: "
+                f'[models."{self.unpriced_model}"] price = {{ input = 1.0, output = 5.0 }}. Or '
+                "remove the limit: /limits cost 0.",
             )
 
 

@@ -65,7 +65,7 @@ def open_lookup(servers: LanguageServers) -> NameLookup:
 
 def _refuse_all() -> NameLookup:
     async def refuse(*_: object) -> tuple[Place, ...]:
-        raise ToolFailed("Nothing here answers questions about names.")
+        raise ToolFailed("Name lookup is not available here.")
 
     async def find_nothing(_: tuple[str, ...]) -> tuple[DiagnosticsReported, ...]:
         return ()

@@ -32,7 +32,7 @@ from core.permissions.policy import (
     decide_path,
 )
 from core.permissions.rules import PermissionRule
-from core.permissions.saved_rules import SavedRules
+from core.permissions.saved_rules import SessionRules
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import render
 from core.protocol.events import ForeignReceived, NetworkRefused
@@ -48,14 +48,14 @@ from core.workspace import IgnoreRules
 from core.workspace.added_directories import AddedDirectories
 from core.workspace.secret_files import is_secret
 
-GIT_WRITE_REFUSED = "git_write was not granted: nothing that a command changes is kept now."
-NO_NETWORK = "network was not granted: {} has no network for commands."
-NOT_FOR_JOBS = "{} was not granted: for a command in the background the user grants {} beforehand."
-TOO_MANY = "{} was not granted: at most {} services can be asked for at once."
+GIT_WRITE_REFUSED = "git_write was not granted: changes made by commands are not kept now."
+NO_NETWORK = "network was not granted: commands have no network in {}."
+NOT_FOR_JOBS = "{} was not granted: a background command needs the user to grant {} beforehand."
+TOO_MANY = "{} was not granted: at most {} services can be requested at once."
 MAX_SERVICES = 4  # the question names all of them
-DENIED = "{} was not granted: a rule of the user refuses {}."
+DENIED = "{} was not granted: one of the user's rules denies {}."
 WANTS_TARGETS = "It asks to reach {} for this one command"
-UNTRUSTED = "The user has not said that they trust this project, and nothing holds what a command does."
+UNTRUSTED = "The user has not trusted this project, and commands are not sandboxed here."
 ALWAYS_GRANTED = frozenset({"call_tool", "finish", "search_tools"})
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
@@ -82,46 +82,47 @@ def weigh_request(tool: object, terminal: Terminal, grants: NetworkGrants) -> We
     permissions, notes, services = list[str](), list[str](), list[str]()
     hosts: tuple[str, ...] = ()
     for permission in list_requested(tool.required_permissions):
-        reason = ""
+        reason: str | None = None
         if permission == "all":
             continue
         if permission == "network":
             hosts, reason = _select_hosts(tool, terminal, grants)
         elif permission == "git_write":
-            reason = "" if terminal.keeps_effects() else GIT_WRITE_REFUSED
-        elif terminal.is_contained and (reason := _explain_no_service(permission, tool, terminal, grants)) == "":
+            reason = None if terminal.keeps_effects() else GIT_WRITE_REFUSED
+        elif terminal.is_contained and (reason := _explain_no_service(permission, tool, terminal, grants)) is None:
             services += [] if permission in grants.list_services() else [permission]
-        notes += [reason] if reason else []
-        permissions += [permission] if not reason or (hosts and permission == "network") else []
+        notes += [] if reason is None else [reason]
+        permissions += [permission] if reason is None or (hosts and permission == "network") else []
     return WeighedRequest(tuple(permissions), hosts, tuple(services), tuple(notes))
 
 
-def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> str:
-    """Explain why a service can't be granted to a command in the box, "" = it can be, or is granted already."""
+def _explain_no_service(service: str, tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> str | None:
+    """Explain why a service can't be granted to a command in the box; None: it can be, or is granted already."""
     if not grants.can_service_be_asked(service):
         return DENIED.format(service, "it")
     if len(list_services(tool.required_permissions)) > MAX_SERVICES:
         return TOO_MANY.format(service, MAX_SERVICES)
-    if reason := explain_unreachable(service, terminal.host.box.tier, os.environ):
+    if (reason := explain_unreachable(service, terminal.host.box.tier, os.environ)) is not None:
         return reason
-    if tool.is_background and service not in grants.list_services():
-        return NOT_FOR_JOBS.format(service, "it")
-    return ""
+    is_late = tool.is_background and service not in grants.list_services()
+    return NOT_FOR_JOBS.format(service, "it") if is_late else None
 
 
-def _select_hosts(tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants) -> tuple[tuple[str, ...], str]:
-    """Return the named hosts that need a yes, and the reason why the network is not granted, "" = it is."""
+def _select_hosts(
+    tool: RunTerminalCmd, terminal: Terminal, grants: NetworkGrants
+) -> tuple[tuple[str, ...], str | None]:
+    """Return the named hosts that need a yes, and the reason why the network is not granted; None: it is."""
     tier = terminal.host.box.tier
     if tier is Tier.NONE:
-        return (), ""
+        return (), None
     if tier is not Tier.NAMESPACES:
-        return (), NO_NETWORK.format(f"the box of this machine ({tier.value})")
+        return (), NO_NETWORK.format(f"this machine's sandbox ({tier.value})")
     hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
     denied_hosts = [host for host in hosts if not grants.can_be_asked(host)]
     requested_hosts = tuple(host for host in hosts if host not in denied_hosts)
     if requested_hosts and tool.is_background:
         return (), NOT_FOR_JOBS.format("network", ", ".join(requested_hosts))
-    return requested_hosts, DENIED.format("network", ", ".join(denied_hosts)) if denied_hosts else ""
+    return requested_hosts, DENIED.format("network", ", ".join(denied_hosts)) if denied_hosts else None
 
 
 def _is_outside(host: str) -> bool:
@@ -150,7 +151,9 @@ class PathGuard(Struct, frozen=True):
         paths = dict.fromkeys((rel, self.resolve_links(rel)))
         for path in paths:
             if not all(is_path_allowed(path, patterns) for patterns in self.allowed):
-                return PolicyDecision(choice="deny", reason="This tool is kept to other paths (allowed_paths, scope).")
+                return PolicyDecision(
+                    choice="deny", reason="This tool is limited to other paths (allowed_paths, scope)."
+                )
         decisions = [
             decide_path(access, path, rules=self.rules, is_secret=is_secret(path, self.ignore.is_ignored))
             for path in paths
@@ -167,11 +170,11 @@ class PathGuard(Struct, frozen=True):
             return
         decision = self.decide(access, rel)
         if decision.choice == "deny":
-            raise PathRefused(f"{rel!r} is kept from the agent. {decision.reason}", code="path_denied")
+            raise PathRefused(f"{rel!r} is off limits to the agent. {decision.reason}", code="path_denied")
         if decision.choice == "ask":
             raise PathRefused(
-                f"{rel!r} needs the user's yes. {decision.reason}",
-                hint="Name exactly this file in a call of its own.",
+                f"{rel!r} needs the user's approval. {decision.reason}",
+                hint="Name exactly this file in a separate call.",
                 code="path_unasked",
             )
 
@@ -187,7 +190,7 @@ class CallPermissions(Struct):
 
     terminal: Terminal
     settings: Settings
-    saved_rules: SavedRules
+    rules: SessionRules
     network_grants: NetworkGrants
     is_trusted: bool = True
     is_trusted_content: TrustCheck = trust_everything
@@ -217,16 +220,9 @@ class CallPermissions(Struct):
         """True if the limits of a subagent, if there are any, include a tool."""
         return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(name)
 
-    def load_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the present rules: configured ones, and those that the user saved with an answer."""
-        return (*self.settings.permissions.parse_rules(), *self.saved_rules.parse_rules())
-
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return the present settings of a tool, by the configuration, the mode and the request."""
-        configured, requested = (
-            self.settings.get_tool_settings(name, self.mode.value),
-            self._find_requested(name),
-        )
+        configured, requested = (self.settings.get_tool_settings(name, self.mode.value), self._find_requested(name))
         return configured if requested is None else narrow_tool(configured, requested)
 
     def _find_requested(self, name: str) -> ToolSettings | None:
@@ -235,16 +231,16 @@ class CallPermissions(Struct):
         others = None if name in ALWAYS_GRANTED else self.requested_tools.get(OTHER_TOOLS)
         return self.requested_tools.get(name, others)
 
-    def explain_tool_refusal(self, name: str, access: Access) -> str:
-        """Explain why the settings forbid every call of a tool, "" = they do not."""
+    def explain_tool_refusal(self, name: str, access: Access) -> str | None:
+        """Explain why the settings forbid every call of a tool; None: they do not."""
         if not self.settings.get_tool_settings(name).enabled:
-            return f"is switched off in the settings (tools.{name}.enabled)"
+            return f"is turned off in the settings (tools.{name}.enabled)"
         limits = self.find_tool_settings(name)
         if not limits.enabled:
-            return f"is switched off {'by the request' if self._find_requested(name) else f'in {self.mode} mode'}"
+            return f"is turned off {'by the request' if self._find_requested(name) else f'in {self.mode} mode'}"
         if limits.is_narrowed and access not in PATH_ACCESSES:
-            return "can't be kept to some paths of the project, as its settings want it"
-        return ""
+            return "can't be limited to some paths of the project, as its settings require"
+        return None
 
     async def describe_added(self) -> str:
         """Describe to the model the directories outside the project that it may read, "" = none."""
@@ -257,21 +253,21 @@ class CallPermissions(Struct):
         mode_tools = self.settings.get_mode_settings(self.mode).tools
         lines, names = [], sorted({*self.settings.tools, *mode_tools, *self.requested_tools} - {OTHER_TOOLS})
         if OTHER_TOOLS in self.requested_tools and not self.requested_tools[OTHER_TOOLS].enabled:
-            lines.append("All tools are switched off now but those that this names.")
+            lines.append("Only the tools named here are on; all others are off.")
             names = sorted({*names, *(name for name in self.requested_tools if name != OTHER_TOOLS)})
         for name in names:
             limits = self.find_tool_settings(name)
             if not limits.enabled:
-                lines.append(f"`{name}`: switched off now")
+                lines.append(f"`{name}`: off")
                 continue
             if (narrowing := _describe_narrowing(limits)) or name in self.requested_tools:
-                lines.append(f"`{name}`: {narrowing or 'to be called as usual'}")
+                lines.append(f"`{name}`: {narrowing or 'on, as usual'}")
         return escape_tags("\n".join(lines))
 
     def describe_tool_narrowing(self, name: str) -> str:
         """Describe to the user the present limits of a tool that may be called, "" = none."""
         limits = self.find_tool_settings(name)
-        approval_note = "each call is asked about" if limits.require_approval else ""
+        approval_note = "the user is asked before each call" if limits.require_approval else ""
         return "; ".join(filter(None, (_describe_narrowing(limits), approval_note)))
 
     def build_path_guard(self, approved_paths: Sequence[str] = (), tool: str = "") -> PathGuard:
@@ -279,7 +275,7 @@ class CallPermissions(Struct):
         the tool that uses them."""
         shadow = self.terminal.host.shadow
         return PathGuard(
-            shadow.ignore, shadow.merged_tree.resolve_links, self.load_rules(), approved_paths, self._list_allowed(tool)
+            shadow.ignore, shadow.merged_tree.resolve_links, self.rules.load(), approved_paths, self._list_allowed(tool)
         )
 
     def _list_allowed(self, tool: str) -> tuple[tuple[str, ...], ...]:
@@ -322,25 +318,28 @@ class CallPermissions(Struct):
             permissions=permissions,
         )
 
-    def explain_unasked(self, command: str, directory: str) -> str:
-        """Explain why a command of the program itself may not run without a question, "" = it may."""
+    def explain_unasked(self, command: str, directory: str) -> str | None:
+        """Explain why a command of the program itself may not run without a question; None: it may."""
         if not self.is_trusted:
-            return "the user has not said that they trust this project."
+            return "the user has not trusted this project."
         terms = CommandTerms(
-            is_contained=True,
-            is_unasked=True,
-            is_manual=self.settings.commands.policy == "human",
-            directory=directory,
+            is_contained=True, is_unasked=True, is_manual=self.settings.commands.policy == "human", directory=directory
         )
-        decision = decide_call(Access.EXEC, command, terms, rules=self.load_rules())
-        return "" if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
+        decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
+        return None if decision.choice == "allow" else decision.reason or "the user wants to be asked about commands."
+
+    def explain_denied_command(self, command: str) -> str | None:
+        """Explain why a rule of the user denies a command that is not the agent's; None: none does."""
+        terms = CommandTerms(is_contained=True, is_unasked=True)
+        decision = decide_call(Access.EXEC, command, terms, rules=self.rules.load())
+        return decision.reason if decision.choice == "deny" else None
 
     def decide(self, access: Access, tool: Tool[object], *, is_typed: bool = False) -> PolicyDecision:
         """Decide on a call by rules, policy and the settings of its tool. `is_typed`: the user typed this command."""
         decision = self._decide_by_rules(access, tool, is_typed=is_typed)
         is_asked = self.find_tool_settings(tool.name).require_approval and not is_typed
         if decision.choice == "allow" and is_asked:
-            return PolicyDecision(choice="ask", reason=f"Each call of {tool.name} is asked about.")
+            return PolicyDecision(choice="ask", reason=f"Your settings ask before every call of {tool.name}.")
         return decision
 
     def _decide_by_rules(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
@@ -358,7 +357,7 @@ class CallPermissions(Struct):
             except PathRefused:
                 continue
             if decision.choice == "deny":
-                return PolicyDecision(choice="deny", reason=f"{path} is kept from the agent. {decision.reason}")
+                return PolicyDecision(choice="deny", reason=f"{path} is off limits to the agent. {decision.reason}")
             strictest_decision = decision if decision.choice == "ask" else strictest_decision
         return strictest_decision
 
@@ -374,9 +373,9 @@ class CallPermissions(Struct):
             must_ask=tool.must_ask,
             is_unasked=is_held and self.settings.commands.policy == "auto",
             host=host,
-            caution=grants.explain_caution() if is_new else "",
+            caution=grants.explain_caution() if is_new else None,
         )
-        return decide_external(tool.target, terms, rules=self.load_rules())
+        return decide_external(tool.target, terms, rules=self.rules.load())
 
     def _decide_on_call(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
         is_contained, subject = self.terminal.is_contained, tool.subject()
@@ -390,17 +389,17 @@ class CallPermissions(Struct):
             is_manual=policy == "human" and not is_typed,
             is_unasked=policy == "auto" and tier.can_run_unasked,
             directory=self.terminal.shell.directory,
-            saved_choice=self.saved_rules.find_choice(self.build_call_approval(tool)),
+            saved_choice=self.rules.saved.find_choice(self.build_call_approval(tool)),
         )
-        decision = decide_call(access, subject, terms, rules=self.load_rules())
+        decision = decide_call(access, subject, terms, rules=self.rules.load())
         if is_typed and decision.choice == "ask":
             decision = PolicyDecision(choice="allow", reason="The user typed it.")
         targets = self.weigh_request(tool).targets
-        caution = self.network_grants.explain_caution() if self.network_grants.needs_caution(targets) else ""
-        is_answered = terms.saved_choice == "allow" and not caution
+        caution = self.network_grants.explain_caution() if self.network_grants.needs_caution(targets) else None
+        is_answered = terms.saved_choice == "allow" and caution is None
         if decision.choice == "allow" and targets and not is_answered:
             reason = WANTS_TARGETS.format(", ".join(targets))
-            return PolicyDecision(choice="ask", reason=f"{reason}; {caution}." if caution else f"{reason}.")
+            return PolicyDecision(choice="ask", reason=f"{reason}." if caution is None else f"{reason}; {caution}.")
         return decision
 
     def list_named_paths(self, tool: Tool[object]) -> tuple[str, ...]:
@@ -418,7 +417,8 @@ class CallPermissions(Struct):
         if not grants.can_be_asked(host):
             return PolicyDecision(choice="deny", reason=f"A rule denies {host}.")
         return PolicyDecision(
-            choice="allow" if grants.is_allowed(host, is_named=is_named) else "ask", reason=grants.explain_caution()
+            choice="allow" if grants.is_allowed(host, is_named=is_named) else "ask",
+            reason=grants.explain_caution() or "",
         )
 
     def record_foreign(self, sources: Iterable[str]) -> None:
@@ -453,6 +453,6 @@ class CallPermissions(Struct):
 
 
 def _describe_narrowing(limits: ToolSettings) -> str:
-    parts = [f"only below {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
+    parts = [f"only in {', '.join(limits.allowed_paths)}"] if limits.allowed_paths else []
     parts += ["only files with pending changes"] if limits.scope == "changed" else []
     return "; ".join(parts)

@@ -23,8 +23,8 @@ def _build_conflict_notice(path: str, conflicts: Sequence[PlanConflict]) -> Noti
     suffix = f" (and {len(conflicts) - MAX_NAMED} more)" if len(conflicts) > MAX_NAMED else ""
     return Notice(
         level="warning",
-        message=f"{path} was changed outside at the same place; the file was left as it is there.",
-        hint=f"Not taken: {details[:MAX_SHOWN]}{suffix}",
+        message=f"{path} was also edited there outside the agent; the file was left as it is.",
+        hint=f"Not saved: {details[:MAX_SHOWN]}{suffix}",
     )
 
 
@@ -46,7 +46,7 @@ class PlanSync(Struct, eq=False):
         """Notify the user that the plan's file can't be read or written, but not twice in a row of the same error."""
         if self._reported != error.message:
             self._reported = error.message
-            hint = f"{error.hint} Until then the todos go on without the file.".strip()
+            hint = f"{error.hint} Until then the todos are kept without the file.".strip()
             self.emit(Notice(level="warning", message=error.message, hint=hint))
 
     def refresh(self) -> bool:

@@ -80,8 +80,8 @@ class TurnRoutes(Struct, kw_only=True):
                 reason=error.message,
             )
         )
-        message = f"{first.id} can't answer: {error.message.rstrip('.')}. {route.id} goes on with this turn."
-        emit(Notice(level="warning", message=message, hint="The next turn begins with the first again."))
+        message = f"{first.id} can't answer: {error.message.rstrip('.')}. {route.id} continues this turn."
+        emit(Notice(level="warning", message=message, hint="The next turn tries the first model again."))
 
     def switch_to(self, model: str, effort: str, emit: Callable[[AnyEvent], None]) -> bool:
         """Switch to the model and effort of a todo, "" = those of the chain's first. True if the route changed."""
@@ -93,7 +93,7 @@ class TurnRoutes(Struct, kw_only=True):
         emit(RouteTaken(model=route.id, effort=route.effort, wanted=missing_effort, context_window=route.window))
         if missing_effort:
             message = (
-                f"{route.id} has no effort {missing_effort}: {route.effort or 'its default'} is used for this todo."
+                f"{route.id} has no effort level {missing_effort}: this todo uses {route.effort or 'its default'}."
             )
             emit(Notice(level="info", message=message))
         return True
@@ -105,6 +105,6 @@ class TurnRoutes(Struct, kw_only=True):
         try:
             return self.find(model or first.id, effort or first.effort)
         except AgentTuiError as problem:
-            message = f"The model {model} of the todo can't be used: {problem.message}"
+            message = f"The todo's model {model} can't be used: {problem.message}"
             emit(Notice(level="warning", message=message, hint=problem.hint))
             return first

@@ -19,7 +19,7 @@ from core.protocol.events import (
 )
 
 QUESTION_STILL_OPEN = (
-    "The turn was interrupted before the user answered. The question stays open: the answer may come later."
+    "The turn was interrupted before the user answered. The question stays open; the answer may still come."
 )
 
 

@@ -20,7 +20,7 @@ from core.providers.wire.request_bytes import has_reasoning
 from core.state.session import SessionState
 
 REASONING_REFUSED = "reasoning_refused"
-ALL_ELSE_STAYS = "What was said and done stays."
+ALL_ELSE_STAYS = "Everything else in the conversation stays."
 
 
 def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str, emit: Emit) -> bool:
@@ -34,8 +34,8 @@ def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str
     emit(
         Notice(
             level="warning",
-            message=f"{_format_count(count)} was refused by {model} and is not sent any more.",
-            hint=f"{ALL_ELSE_STAYS} The whole conversation is read anew once.",
+            message=f"{_format_count(count)} was refused by {model} and is no longer sent.",
+            hint=f"{ALL_ELSE_STAYS} The whole conversation is sent uncached once.",
         )
     )
     return True
@@ -45,13 +45,13 @@ def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: E
     """Notify the user that more reasoning was left out of a request than before."""
     report, usage = answer.report, answer.usage
     fresh = usage.prompt_tokens - usage.cached_tokens
-    cost = f" About {fresh:,} tokens were read anew." if fresh > 0 else ""
+    cost = f" About {fresh:,} tokens were sent uncached." if fresh > 0 else ""
     others = [message for message in _list_answers_with_reasoning(state.messages) if message.model != model]
     if len(others) >= report.dropped_reasoning:
-        reason = "another model thought it"
+        reason = "it came from another model"
     else:
-        reason = "what stood before it is not what it was when it was thought"
-    message = f"{_format_count(report.dropped_reasoning)} is not sent any more: {reason}."
+        reason = "the conversation before it has changed"
+    message = f"{_format_count(report.dropped_reasoning)} is no longer sent: {reason}."
     emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
 
 
@@ -64,8 +64,8 @@ def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], i
 def notify_shortened(emit: Emit, count: int, fresh: int) -> None:
     """Notify the user that a compaction dropped `count` answers' reasoning, and that `fresh` tokens are read anew."""
     if count:
-        message = f"{_format_count(count)} is not sent any more: the conversation before it was shortened."
-        emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS} About {fresh:,} tokens are read anew."))
+        message = f"{_format_count(count)} is no longer sent: the conversation before it was shortened."
+        emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS} About {fresh:,} tokens are sent uncached."))
 
 
 def _list_answers_with_reasoning(messages: Iterable[Message]) -> list[AssistantMessage]:

@@ -23,24 +23,24 @@ _ATTRIBUTE: Final = re.compile(r'([a-z]+)="([^"]*)"')
 MAX_QUOTED: Final = 60  # characters of a prompt
 
 _REASONS: Final = {
-    "user_info": ("system and directory", "told once, with the first prompt"),
-    "project_layout": ("project layout", "told once, with the first prompt"),
-    "client_layout": ("layout from the client", "told once, as the client sent it"),
-    "repo_map": ("map of the project", "told once: the signatures that matter most"),
-    "now": ("date and model", "told when it changes"),
-    "git_status": ("git status", "told when it has changed"),
-    "open_and_recently_viewed_files": ("files on screen", "what you look at, told when it has changed"),
+    "user_info": ("system and directory", "sent once, with the first prompt"),
+    "project_layout": ("project layout", "sent once, with the first prompt"),
+    "client_layout": ("layout from the client", "sent once, as the client gave it"),
+    "repo_map": ("map of the project", "sent once: the most important signatures"),
+    "now": ("date and model", "sent when it changes"),
+    "git_status": ("git status", "sent when it has changed"),
+    "open_and_recently_viewed_files": ("files on screen", "what you are looking at, sent when it has changed"),
 }
-NEWS_IS_NEEDED: Final = "the agent has to know its mode, your verdicts and what happened"
+NEWS_IS_NEEDED: Final = "the agent needs to know its mode, your verdicts and what happened"
 PICTURES_STAY: Final = "f5 goes back to before it"
 _FIXED: Final = {
     "user_query": "your own words stay; f5 goes back to before them",
-    "rules": "a rule that binds would be told again; change its file",
+    "rules": "a rule in force would be sent again; change its file",
     "system_reminder": NEWS_IS_NEEDED,
     "now": "it is a line",
-    "user_info": "it is three lines",
+    "user_info": "it is only three lines",
 }
-ANSWERS_STAY: Final = "an answer goes back as it came; /compact shortens the conversation"
+ANSWERS_STAY: Final = "an answer is sent back as it came; /compact shortens the conversation"
 
 
 class HistoryPart(Struct, frozen=True, kw_only=True):
@@ -74,14 +74,14 @@ def list_history_parts(messages: Sequence[Message]) -> list[HistoryPart]:
                 if message.attachments:
                     size = measure_messages([message]) - len(content.encode("utf-8", "replace"))
                     name = ", ".join(attachment.name or attachment.media_type for attachment in message.attachments)
-                    parts.append(_join(name, "attached to what you said", [], size, problem=PICTURES_STAY, detail=""))
+                    parts.append(_join(name, "attached to your message", [], size, problem=PICTURES_STAY, detail=""))
             case ToolMessage(call_id=call):
                 results.setdefault(calls.get(call, "a tool"), []).append(index)
             case AssistantMessage():
                 answers.append(message)
     if answers:
         size = measure_messages(answers)
-        parts.append(_join("answers", "said by the model", [], size, problem=ANSWERS_STAY, detail=_count(answers)))
+        parts.append(_join("answers", "written by the model", [], size, problem=ANSWERS_STAY, detail=_count(answers)))
     parts += [_describe_results(tool, places, messages) for tool, places in results.items()]
     return parts
 
@@ -92,7 +92,7 @@ def _build_whole(index: int, message: UserMessage) -> HistoryPart:
     labels = (
         ("a message", "what you said", _FIXED["user_query"])
         if is_own
-        else ("reminder", "told by the program", NEWS_IS_NEEDED)
+        else ("reminder", "sent by the program", NEWS_IS_NEEDED)
     )
     return _build_part(index, (0, len(message.content)), message.content, labels)
 
@@ -108,7 +108,7 @@ def _list_sections(index: int, content: str) -> Iterator[HistoryPart]:
         if tag in ("attached_files", "rules"):
             yield from _list_blocks(index, section, content, circumstance)
             continue
-        name, reason = _REASONS.get(tag, ("reminder", "told by the program"))
+        name, reason = _REASONS.get(tag, ("reminder", "sent by the program"))
         if tag == "user_query":
             name, reason = f"“{quote[:MAX_QUOTED]}”", "what you said"
         yield _build_part(index, section.span(2), content, (name, reason, _FIXED.get(tag, "")))
@@ -123,7 +123,7 @@ def _list_blocks(index: int, section: re.Match[str], content: str, circumstance:
         if attributes.get("symbol"):
             name = f"{attributes['symbol']} · {name}"
         is_rule = section[1] == "rules"
-        reason = f"a rule that came to bear {circumstance}" if is_rule else f"sent {circumstance}"
+        reason = f"a rule that applied {circumstance}" if is_rule else f"sent {circumstance}"
         problem = _FIXED["rules"] if is_rule else ""
         yield _build_part(index, block.span(3), content, (name, reason, problem), attributes.get("note", ""))
 
@@ -141,7 +141,7 @@ def _build_part(
         reason=reason,
         spans=spans,
         size=len(text),
-        problem=problem or ("it is left out already" if text.startswith(b"(left out") else ""),
+        problem=problem or ("it is already left out" if text.startswith(b"(left out") else ""),
         detail=detail,
     )
 
@@ -153,7 +153,7 @@ def _describe_results(tool: str, places: Sequence[int], messages: Sequence[Messa
         for index, message in zip(places, result_messages, strict=True)
         if isinstance(message, ToolMessage) and not message.content.startswith("(left out")
     ]
-    problem = "" if spans else "they are left out already"
+    problem = "" if spans else "they are already left out"
     reason = "read or run by the agent"
     return _join(
         f"results of {tool}",

@@ -15,7 +15,7 @@ from core.agent.base.prompt_tags import wrap_tag
 from core.protocol.events import AnyEvent, MessageAppended
 from core.protocol.messages import Message, UserMessage
 
-NOTHING_LEFT = "None any more."
+NOTHING_LEFT = "No longer any."
 
 
 class Offer(Struct, frozen=True):

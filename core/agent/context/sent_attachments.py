@@ -25,7 +25,7 @@ from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMe
 from core.providers.catalog.capabilities import Capabilities
 from core.shadow.content.blob_store import BlobStore
 
-CONTENT_LOST = "its bytes are gone from the session; attach it again"
+CONTENT_LOST = "its content is missing from the session; attach it again"
 
 
 class MentionedAttachments(Struct, frozen=True, kw_only=True):
@@ -88,15 +88,18 @@ class AttachmentSender(Struct, frozen=True):
             data = await asyncio.to_thread(self.blobs.get, attachment.digest)
         except ContentLost as lost:
             text = format_placeholder(attachment, CONTENT_LOST)
-            warning, hint = f"{_describe(attachment)} can't be sent: {lost.message}", "Attach it again if it is needed."
+            warning, hint = (
+                f"{_describe(attachment)} can't be sent: {lost.message}",
+                "Attach it again if you need it.",
+            )
             self.emit(Notice(level="warning", message=warning, hint=hint))
         else:
             text = "" if is_taken else await asyncio.to_thread(_render_as_text, attachment, data)
             if text:
                 is_text = attachment.media_type == PDF_MEDIA_TYPE and "\n" in text
-                instead = "its text" if is_text else "a line that says so"
-                message = f"{route.id} is sent {instead} in place of {_describe(attachment)}."
-                self.emit(Notice(level="info", message=message, hint="/model chooses one that takes it."))
+                instead = "its text" if is_text else "a line saying so"
+                message = f"{route.id} gets {instead} instead of {_describe(attachment)}."
+                self.emit(Notice(level="info", message=message, hint="/model chooses one that accepts it."))
         self.stand_ins[_format_key(route, attachment)] = text
 
     def _replace(self, message: Message, route: Route) -> Message:

@@ -38,7 +38,6 @@ from core.modes import Access
 from core.prompts import render
 from core.protocol.events import SkillActivated
 from core.protocol.messages import Message
-from core.sandbox.box import Box, BoxLimits
 from core.secrets import mask_secrets
 from core.text.similarity import find_nearest_names
 from core.tools.base import SkillRequest, SkillText
@@ -48,7 +47,7 @@ MAX_OUTPUT: Final = 20_000  # characters of the output of one command
 MAX_COMMANDS: Final = 20
 MAX_PINNED: Final = 20_000  # characters of one skill that survive a compaction: about 5,000 tokens
 MAX_PINNED_TOGETHER: Final = 100_000
-_CUT: Final = "\n[cut: call activate_skill again for the whole of it]\n</skill>"
+_CUT: Final = "\n[cut: call activate_skill again for the full text]\n</skill>"
 _LINE: Final = re.compile(r"\A[^\n]*\n")
 TAG: Final = "available_skills"
 _TOLD_NAME: Final = re.compile(r"^- ([\w.:-]+): ", re.MULTILINE)
@@ -61,42 +60,23 @@ async def run_injected(permissions: CallPermissions, command: str) -> str:
     quoted_command = f"`{command[:200]}`"
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed(
-            f"{quoted_command} was not run: nothing on this machine holds a command well enough to run it unasked."
+            f"{quoted_command} was not run: commands can't be sandboxed on this machine, so none runs without asking."
         )
-    if reason := permissions.explain_unasked(command, terminal.shell.directory):
+    if (reason := permissions.explain_unasked(command, terminal.shell.directory)) is not None:
         raise ToolFailed(f"{quoted_command} was not run: {reason}")
-    output, end, exit_code = await _run_boxed(permissions, box, command)
-    if end != "exited" or exit_code != 0:
-        outcome = f"exit code {exit_code}" if end == "exited" else end
-        raise ToolFailed(f"{quoted_command} failed ({outcome}): {output.strip()[-1_000:] or 'it said nothing'}")
-    return mask_secrets(output.rstrip("\n"))
-
-
-async def _run_boxed(permissions: CallPermissions, box: Box, command: str) -> tuple[str, str, int | None]:
-    terminal = permissions.terminal
-    host, parts = terminal.host, list[str]()
-    spec = await host.build_passing_request(
+    box_result, output, is_cut = await terminal.run_passing(
+        box,
         command,
-        lowers=host.shadow.prepare_lowers(),
+        lowers=terminal.host.shadow.prepare_lowers(),
         cwd=terminal.shell.directory,
-        limits=BoxLimits(seconds=TIME_LIMIT),
+        seconds=TIME_LIMIT,
+        max_output=MAX_OUTPUT,
     )
-    remaining = MAX_OUTPUT
-
-    def add(text: str) -> None:
-        nonlocal remaining
-        if remaining > 0:
-            parts.append(text[:remaining])
-            remaining -= len(text)
-
-    running = await box.start(spec, add)
-    try:
-        result = await running.wait()
-    except asyncio.CancelledError:
-        terminal.finish_in_background(running.stop())
-        raise
-    cut = f"\n[cut after {MAX_OUTPUT:,} characters]" if remaining < 0 else ""
-    return "".join(parts) + cut, result.end_reason, result.exit_code
+    output += f"\n[cut after {MAX_OUTPUT:,} characters]" if is_cut else ""
+    if (end := box_result.end_reason) != "exited" or box_result.exit_code != 0:
+        outcome = f"exit code {box_result.exit_code}" if end == "exited" else end
+        raise ToolFailed(f"{quoted_command} failed ({outcome}): {output.strip()[-1_000:] or 'no output'}")
+    return mask_secrets(output.rstrip("\n"))
 
 
 async def load_session_skills(permissions: CallPermissions) -> SkillSet:
@@ -117,14 +97,14 @@ async def open_skill(permissions: CallPermissions, request: SkillRequest) -> Ski
     activation = await render_skill(permissions, skill, request.arguments)
     state = permissions.terminal.host.state
     if any(activation.text in message.content for message in state.messages):
-        return SkillText(text=f"{skill.name} is open: its text stands above, unchanged.", path=skill.path)
+        return SkillText(text=f"{skill.name} is already open: its text is above, unchanged.", path=skill.path)
     permissions.terminal.host.emit(activation)
     return SkillText(text=activation.text, path=skill.path)
 
 
 def _build_refusal(name: str, skills: SkillSet, skill: Skill | None) -> ToolInputInvalid:
     if skill is not None:
-        return ToolInputInvalid(f"Only the user opens {skill.name}.", hint=f"They type /{skill.name}.")
+        return ToolInputInvalid(f"Only the user can open {skill.name}.", hint=f"They type /{skill.name}.")
     skill_names = [candidate.name for candidate in skills.skills if not candidate.is_manual]
     nearest_names = find_nearest_names(name[:100], skill_names)
     hint = (
@@ -150,7 +130,7 @@ async def _open_file(permissions: CallPermissions, skill: Skill, name: str) -> S
         files = await asyncio.to_thread(list_skill_files, skill)
         raise ToolInputInvalid(f"{name[:200]!r}: {reason}.", hint=f"The files are: {', '.join(files)}.") from None
     except UnicodeDecodeError:
-        raise ToolFailed(f"{path} is no text ({len(data):,} bytes).") from None
+        raise ToolFailed(f"{path} is not a text file ({len(data):,} bytes).") from None
     if skill.scope == "project" and not path.startswith("../"):
         permissions.build_path_guard().check(Access.READ, path)
     return SkillText(text=mask_secrets(text), path=path)
@@ -187,7 +167,7 @@ async def render_skill(
 async def fill_commands(permissions: CallPermissions, parts: Sequence[PromptPart]) -> str:
     """Run the commands of a text one after the other and put their output in their place. Raises `ToolFailed`."""
     if sum(part.is_command for part in parts) > MAX_COMMANDS:
-        raise ToolFailed(f"It holds more than {MAX_COMMANDS} commands, so none was run.")
+        raise ToolFailed(f"It has more than {MAX_COMMANDS} commands, so none was run.")
     return "".join([await run_injected(permissions, part.text) if part.is_command else part.text for part in parts])
 
 

@@ -37,7 +37,7 @@ from core.text.lines import split_lines
 from core.tools.builtin.debugging import RemovedProbes, Reproduction, ReproductionReport
 
 _PYTHON = (".py", ".pyi", ".pyw")
-_HINT = "Nothing was put in place. Give the statement anew, or another line."
+_HINT = "No probe was added. Give a corrected statement, or another line."
 MAX_PROBES = 40
 
 
@@ -94,12 +94,14 @@ class DebugCapability:
         host, shadow = self._host, self._host.shadow
         if not self._permissions.terminal.is_contained:
             raise ToolFailed(
-                "Probes can't be placed here: nothing on this machine can hold the effects of a run with them.",
+                "Probes can't be added here: this machine can't sandbox a run with them.",
                 hint="Reproduce without probes, and cite the output.",
             )
         find_hypothesis(self.hypotheses(), hypothesis)
         if len(self._state.probes) >= MAX_PROBES:
-            raise ToolInputInvalid(f"{MAX_PROBES} probes are in place.", hint="Remove those that say nothing.")
+            raise ToolInputInvalid(
+                f"There are already {MAX_PROBES} probes.", hint="Remove those that log nothing useful."
+            )
         real = shadow.merged_tree.resolve_links(host.workspace.to_relative(path))
         self._permissions.build_path_guard().check(Access.READ, real)
         check_probe_code(real, code)
@@ -116,20 +118,18 @@ class DebugCapability:
         unknown = [name for name in names if name not in present]
         if unknown:
             raise ToolInputInvalid(
-                f"There is no probe {unknown[0]!r}.", hint=f"In place: {', '.join(present) or 'none'}."
+                f"There is no probe {unknown[0]!r}.", hint=f"Active probes: {', '.join(present) or 'none'}."
             )
         probe_ids = names or tuple(present)
         verdict = await self._fix.ask_for_verdict(self._origin) if set(probe_ids) >= set(present) else None
         self._check()
         if verdict is not None and verdict.outcome == "broken":
-            return RemovedProbes(verdict=f"{verdict.message} The probes are in place still.")
+            return RemovedProbes(verdict=f"{verdict.message} The probes are still active.")
         probe_ids = tuple(name for name in probe_ids if name in self._state.probes)
         if probe_ids:
             self._host.emit(ProbeRemoved(ids=probe_ids))
         if not self._state.probes and (marked_paths := remove_marks(self._host.shadow, self._state.probed_paths).paths):
-            raise ToolFailed(
-                f"Marks of probes are left in {', '.join(marked_paths)}.", hint="Take them out by an edit."
-            )
+            raise ToolFailed(f"Probe markers are left in {', '.join(marked_paths)}.", hint="Remove them with an edit.")
         return RemovedProbes(gone=probe_ids, verdict=verdict.message if verdict else "")
 
     def save_output(self, run: str, text: str) -> str:
@@ -147,8 +147,8 @@ def check_probe_syntax(path: str, before: str, after: str, line: int) -> None:
     """Raise `ToolInputInvalid` if a probe before `line` (1-indexed) breaks a text or would not run.
 
     `before`, `after`: the text without and with the probe."""
-    if path.endswith(_PYTHON) and not _find_python_flaw(before):
-        if flaw := _find_python_flaw(after):
+    if path.endswith(_PYTHON) and _find_python_flaw(before) is None:
+        if (flaw := _find_python_flaw(after)) is not None:
             raise ToolInputInvalid(f"With this probe {path} does not parse: {flaw}.", hint=_HINT)
         if len(find_region_comments(after)) > _count_comment_marks(after):
             raise _build_not_run_error(path, "string")
@@ -192,20 +192,20 @@ def _check_not_between(path: str, before: str, after: str, line: int) -> None:
                 "statement",
             )
             raise ToolInputInvalid(
-                f"{path}: before line {line} a probe would part what belongs together ({node_kind.replace('_', ' ')}).",
-                hint="Nothing was put in place. Give the line before the whole statement.",
+                f"{path}: a probe before line {line} would split a statement ({node_kind.replace('_', ' ')}).",
+                hint="No probe was added. Give the line where the whole statement starts.",
             )
 
 
 def _build_not_run_error(path: str, kind: str) -> ToolInputInvalid:
-    return ToolInputInvalid(f"{path}: at that line a probe would stand within a {kind}, and not run.", hint=_HINT)
+    return ToolInputInvalid(f"{path}: a probe at that line would be inside a {kind} and never run.", hint=_HINT)
 
 
-def _find_python_flaw(text: str) -> str:
-    """Return Python's error for a text, "" = it compiles, or the compiler can't decide."""
+def _find_python_flaw(text: str) -> str | None:
+    """Return Python's error for a text; None: it compiles, or the compiler can't decide."""
     error = find_compile_error(text)
     if error is None:
-        return ""
+        return None
     source_line = (error.text or "").strip()
     return f"{error.msg} (line {error.lineno}{f': {source_line[:200]}' if source_line else ''})"
 

@@ -28,27 +28,28 @@ from core.state.debugging import DebugState
 from core.state.session import SessionState
 
 EDIT_BLOCKED = (
-    "Not run: in debug mode nothing is changed before a cause is confirmed. Nothing was changed. Set hypotheses with "
-    "hypotheses_set, gather evidence with probe_add and reproduce, and give a verdict with hypothesis_verdict; or "
-    "propose agent mode with switch_mode, if this is not about finding a fault."
+    "Not run: debug mode changes nothing before a cause is confirmed. Nothing was changed. Set "
+    "hypotheses with hypotheses_set, gather evidence with probe_add and reproduce, and give a verdict "
+    "with hypothesis_verdict. If this is not about finding a fault, propose agent mode with "
+    "switch_mode."
 )
 MAX_FILE_SIZE = 8 << 20  # bytes of a file that is searched
 MAX_IGNORED_FILES = 20_000  # files of ignored paths
 REMOVAL_ORIGIN = Origin(tool="probe_check")
 
 
-def explain_blocked_edit(state: SessionState, access: Access | None) -> str:
-    """Explain why an edit has to wait, "" = it may be made."""
+def explain_blocked_edit(state: SessionState, access: Access | None) -> str | None:
+    """Explain why an edit has to wait; None: it may be made."""
     is_edit = access is Access.PROPOSE and state.mode == "debug"
-    return EDIT_BLOCKED if is_edit and not state.debug.has_confirmed_cause else ""
+    return EDIT_BLOCKED if is_edit and not state.debug.has_confirmed_cause else None
 
 
 def check_no_marks(data: bytes) -> None:
     """Raise `ToolFailed` for content with the marks of a probe: probes are in no file."""
     if has_regions(data):
         raise ToolFailed(
-            "This content holds the region marks of a probe; probes are in no file. Nothing was changed.",
-            hint="Leave the marks out. In debug mode a probe is put in place with probe_add.",
+            "This content has probe markers; probes are never stored in files. Nothing was changed.",
+            hint="Leave the markers out. In debug mode, probe_add adds probes.",
         )
 
 
@@ -95,7 +96,7 @@ def remove_all_probes(debug: DebugState, emit: Callable[[AnyEvent], None], reaso
     if debug.probes:
         count = "1 probe was" if len(debug.probes) == 1 else f"{len(debug.probes)} probes were"
         emit(ProbeRemoved(ids=tuple(debug.probes), by="program"))
-        emit(Notice(level="info", message=f"{count} taken away: {reason}."))
+        emit(Notice(level="info", message=f"{count} removed: {reason}."))
 
 
 class LeftoverMarks(Struct, frozen=True, kw_only=True):

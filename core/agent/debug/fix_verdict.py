@@ -68,10 +68,11 @@ class FixReview(Struct, frozen=True):
         if reverted_paths:
             self.host.emit(Notice(level="info", message=f"Still broken. {_format_reverted(reverted_paths)}"))
         message = {
-            "fixed": "The user says that the fault is gone. Take the probes away and end with a short account.",
-            "broken": f"The user says that the fault is still there. {_format_reverted(reverted_paths)} Set new "
-            "hypotheses from what the runs have shown; edits wait until one of them is confirmed.",
-            "unsure": "The user can't say whether the fault is gone; go by what the runs have shown.",
+            "fixed": "The user says the fault is gone. Remove the probes and finish with a short summary.",
+            "broken": f"The user says the fault is still there. {_format_reverted(reverted_paths)} Set "
+            "new hypotheses from what the runs have shown; edits are blocked until one of "
+            "them is confirmed.",
+            "unsure": "The user can't say whether the fault is gone; rely on what the runs have shown.",
         }[outcome]
         return FixVerdict(outcome=outcome, message=f"{message} The user adds: {note}" if note else message)
 
@@ -101,9 +102,9 @@ class FixReview(Struct, frozen=True):
         if not self.user.is_interactive:
             emit(FixJudged(run=probe_run.id, outcome="unsure", by="program"))
             message = f"Nobody could be asked whether the fault is gone. {_format_run_end(probe_run, None)}."
-            emit(Notice(level="info", message=message, hint="See for yourself before you accept the change."))
+            emit(Notice(level="info", message=message, hint="Check it yourself before you accept the change."))
             verdict_message = (
-                "Nobody could be asked whether the fault is gone: go by what the runs have shown, and say so."
+                "Nobody could be asked whether the fault is gone: rely on what the runs have shown, and say so."
             )
             return FixVerdict(outcome="unsure", message=verdict_message)
         ends = [_format_run_end(probe_run, None), *([_format_run_end(before, probe_run)] if before else [])]
@@ -118,9 +119,9 @@ class FixReview(Struct, frozen=True):
 
 def _format_reverted(reverted_paths: Sequence[str]) -> str:
     return (
-        f"The fix was taken back in {', '.join(reverted_paths)}."
+        f"The fix was reverted in {', '.join(reverted_paths)}."
         if reverted_paths
-        else "Nothing of the fix was pending any more."
+        else "Nothing of the fix was still pending."
     )
 
 

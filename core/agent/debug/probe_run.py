@@ -21,14 +21,7 @@ from core.errors import ToolFailed
 from core.ids import new_id
 from core.protocol.debug import REPRODUCE_QUESTION, ProbeRecord, ProbeRun
 from core.protocol.documents import Question
-from core.protocol.events import (
-    ProbeLogged,
-    QuestionAsked,
-    ReproduceEnded,
-    ReproduceRequested,
-    RunRecorded,
-    ToolOutput,
-)
+from core.protocol.events import ProbeLogged, QuestionAsked, ReproduceEnded, ReproduceRequested, RunRecorded, ToolOutput
 from core.protocol.events.debug import ReproduceOutcome
 from core.protocol.review import Origin
 from core.sandbox.box import Tier
@@ -120,7 +113,9 @@ class ProbeRunner:
         host = self._host
         cache = host.ensure_cache()
         if cache is None and self._terminal.is_contained:
-            raise ToolFailed("There is no room for a log that a run can write to.", hint="Make room, then try again.")
+            raise ToolFailed(
+                "There is no room for a log that a run can write to.", hint="Free some space, then try again."
+            )
         return ProbeOverlay(host.session_id, host.directory, cache)
 
     def _store_run(self, run: ProbeRun, log: ParsedLog, run_end: _RunEnd) -> ProbeRun:
@@ -173,7 +168,7 @@ class ProbeRunner:
         try:
             await collector.start()
         except OSError as error:
-            raise ToolFailed(f"Nothing can be collected over the network: {error.strerror}.") from None
+            raise ToolFailed(f"Logs can't be collected over the network: {error.strerror}.") from None
         self._permissions.network_grants.collector = collector.handle_request
         return collector
 
@@ -193,7 +188,7 @@ class ProbeRunner:
 
     async def _check_permitted(self, reproduction: Reproduction) -> None:
         tool = _build_tool(reproduction)
-        if refusal := await self._approver.find_refusal(self._origin.call, tool):
+        if (refusal := await self._approver.find_refusal(self._origin.call, tool)) is not None:
             raise ToolFailed(f"`{reproduction.command}` was not run: {refusal}")
         self._check()
 
@@ -239,14 +234,14 @@ class ProbeRunner:
 def _build_question(steps: tuple[str, ...], *, after_fix: bool, is_contained: bool) -> Question:
     numbered_steps = "\n".join(f"{number}. {step}" for number, step in enumerate(steps, start=1))
     instructions = (
-        "\n\nStart the program with !command: until you answer, what you run that way has the probes, and what it "
-        "changes in files is dropped."
+        "\n\nStart the program with !command. Until you answer, what you run that way has the probes, "
+        "and its file changes are dropped."
         if is_contained
         else ""
     )
     options = (PROCEED_OPTION, *VERDICT_OPTIONS) if after_fix else (PROCEED_OPTION,)
     return Question(
-        id=REPRODUCE_QUESTION, text=f"Please show the fault:\n\n{numbered_steps}{instructions}", options=options
+        id=REPRODUCE_QUESTION, text=f"Please reproduce the fault:\n\n{numbered_steps}{instructions}", options=options
     )
 
 
@@ -261,6 +256,4 @@ def _build_output_records(run: str, before: int, result: CommandResult | None) -
 
 
 def _build_tool(reproduction: Reproduction) -> RunTerminalCmd:
-    return RunTerminalCmd(
-        command=reproduction.command, explanation="It is to show the fault, with the probes in place."
-    )
+    return RunTerminalCmd(command=reproduction.command, explanation="It reproduces the fault with the probes active.")

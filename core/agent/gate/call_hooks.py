@@ -50,13 +50,13 @@ class CallHooks(Struct, frozen=True):
             return decision
         for _ in range(MAX_CHANGES):
             outcome = await self._ask(call)
-            if outcome.is_denied:
-                raise CallStopped("denied", f"Not run: {outcome.describe_refusal()} Nothing was changed.")
+            if (refusal := outcome.describe_refusal()) is not None:
+                raise CallStopped("denied", f"Not run: {refusal} Nothing was changed.")
             if outcome.changed_input is None or not _change_arguments(call, outcome):
                 break
             decision = decide()
         else:
-            raise CallStopped("denied", "Not run: hooks keep changing what the call says. Nothing was changed.")
+            raise CallStopped("denied", "Not run: hooks keep changing the call. Nothing was changed.")
         self._record_pending(call)
         if outcome.permission == "ask" and decision.choice == "allow":
             return PolicyDecision(
@@ -160,13 +160,7 @@ class CallHooks(Struct, frozen=True):
 
 
 def _build_call(call: GatedCall, path: str, result: str = "") -> HookCall:
-    return HookCall(
-        tool=call.name,
-        call=call.request.id,
-        arguments=_list_arguments(call),
-        path=path,
-        result=result,
-    )
+    return HookCall(tool=call.name, call=call.request.id, arguments=_list_arguments(call), path=path, result=result)
 
 
 def _list_arguments(call: GatedCall) -> dict[str, Any]:
@@ -204,7 +198,7 @@ def _change_arguments(call: GatedCall, outcome: HookOutcome) -> bool:
         arguments = {"arguments": after} if isinstance(call.tool, ExternalTool) else after
         call.tool = convert_arguments(type(call.tool), msgspec.json.encode(arguments).decode())
     except ToolInputInvalid as problem:
-        reason = f"a hook changed what the call says, and that is no call: {problem.message}"
+        reason = f"a hook changed the call into an invalid one: {problem.message}"
         raise CallStopped("denied", f"Not run: {reason} Nothing was changed.") from problem
     call.subject = call.tool.subject()
     call.changed_by = outcome.describe_change()

@@ -96,19 +96,19 @@ class ResultFormatter(Struct, frozen=True):
 
 def describe_unfinished(subagent: SubagentState, reason: str, *, is_readonly: bool = False) -> str:
     """Return the result of a task whose subagent did not finish for `reason`, with the way to resume it."""
-    note = "" if is_readonly else " What it changed is kept with it and not merged."
+    note = "" if is_readonly else " Its changes are kept with it and not merged."
     name = f"{subagent.agent} {subagent.id}"
-    return f"[{name} did not finish: {reason.rstrip('.')}.{note} `resume` with this id goes on with it.]"
+    return f"[{name} did not finish: {reason.rstrip('.')}.{note} Call again with `resume` and this id to continue it.]"
 
 
-def describe_interrupted(state: SessionState, call: str) -> str:
-    """Return the result of the interrupted task call `call`, "" = no subagent works on it."""
+def describe_interrupted(state: SessionState, call: str) -> str | None:
+    """Return the result of the interrupted task call `call`; None: no subagent works on it."""
     subagent = next(
         (candidate for candidate in state.subagents.values() if candidate.agent and candidate.call == call), None
     )
     if subagent is None:
-        return ""
+        return None
     if subagent.state in {"merging", "merged"}:
-        merge_note = f"[{subagent.agent} {subagent.id} is done, and its changes are among yours.]"
+        merge_note = f"[{subagent.agent} {subagent.id} is done, and its changes are merged into yours.]"
         return "\n\n".join(filter(None, (subagent.said, merge_note)))
     return describe_unfinished(subagent, subagent.message or "it was stopped")

@@ -21,21 +21,14 @@ from core.agent.base.plan_sync import PlanSync
 from core.agent.base.user_channel import UserChannel
 from core.agent.debug.debug_capability import DebugCapability
 from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
-from core.agent.gate.todo_editor import PlanFileEditor, TodoEditor, build_prover
+from core.agent.gate.todo_editor import PlanFileEditor, Prove, TodoEditor, build_prover
 from core.config.rules.notes import ProjectNotes
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
-from core.protocol.documents import Question, QuestionAnswer, Todo
-from core.protocol.events import (
-    ApprovalRequested,
-    ModeChanged,
-    ModeName,
-    Notice,
-    QuestionAsked,
-    ToolOutput,
-)
+from core.protocol.documents import Question, QuestionAnswer
+from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, Notice, QuestionAsked, ToolOutput
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
@@ -46,7 +39,7 @@ from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
-ENDED_BEFORE = "It had ended when it was cancelled: what it changed stays, and it was not run again."
+ENDED_BEFORE = "It had already finished when it was cancelled: its changes stay, and it was not run again."
 MAX_STOPPED_OUTPUT = 4_000  # characters of a stopped command's output in its result
 
 
@@ -75,10 +68,10 @@ class UserPrompter(Struct, eq=False):
     async def propose_note(self, text: str, reason: str) -> None:
         self._lease.check()
         if self._host.state.is_private:
-            raise ToolFailed("this session is private: nothing of it is kept, and no notes are.")
+            raise ToolFailed("this session is private: nothing in it is saved, and neither are notes.")
         notes = ProjectNotes(self._host.workspace.root)
         note = await asyncio.to_thread(notes.add, text, reason, is_kept=False)
-        self._host.emit(Notice(level="info", message=f"A note waits for you: {note.text}", hint=NOTE_HINT))
+        self._host.emit(Notice(level="info", message=f"A note is waiting for you: {note.text}", hint=NOTE_HINT))
 
     async def request_mode(self, mode: str, explanation: str) -> bool:
         self._lease.check()
@@ -161,11 +154,11 @@ class CommandRunner(Struct, eq=False):
         self._lease.check()
         approval, self._approved = self._approved, None
         if approval is None or subject != approval.subject:
-            raise ToolFailed("This is not the command that was approved; it was not run.")
+            raise ToolFailed("This is not the approved command; it was not run.")
         now = self._permissions.build_approval(subject, approval.permissions)
         if now.compute_digest() != approval.compute_digest():
             raise ToolFailed(
-                "The mode, the directory or the environment is not the one that was approved; it was not run.",
+                "The mode, directory or environment differs from what was approved; it was not run.",
                 hint="Call again.",
             )
         return approval
@@ -208,7 +201,7 @@ def parse_mode(name: str) -> ModeName:
     return name
 
 
-class CapabilityFactory(Struct, frozen=True):
+class CapabilityFactory(Struct, frozen=True, kw_only=True):
     """Builds the capabilities of one turn's calls. `apply_edit`: has a model apply an edit that rules can't place.
 
     `outward`: opens the capabilities of NET, SPAWN and EXTERNAL, which lead out of session and machine.
@@ -256,7 +249,7 @@ class CapabilityFactory(Struct, frozen=True):
                 )
             case Access.NET | Access.SPAWN | Access.EXTERNAL:
                 if access not in self.outward:
-                    raise ToolFailed("This program has no such access.")
+                    raise ToolFailed("This program can't access that.")
                 return self.outward[access](origin, lease)
             case _:
                 assert_never(access)
@@ -266,8 +259,8 @@ class CapabilityFactory(Struct, frozen=True):
         editor = PlanFileEditor if with_plans else TodoEditor
         return editor(self.plans, self.approver.user, origin.call, lease.check, self.build_prover(origin, lease))
 
-    def build_prover(self, origin: Origin, lease: CallLease) -> Callable[[Todo], Awaitable[str]]:
-        """Build a function that runs a todo's command and returns why it proves nothing, "" = it passed."""
+    def build_prover(self, origin: Origin, lease: CallLease) -> Prove:
+        """Build a function that runs a todo's command and returns why it proves nothing; None: it passed."""
 
         def run(approval: Approval) -> CommandRunner:
             return CommandRunner(self.python, self.approver.permissions, origin, approval, lease)

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Final
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.agent.base.approvals import Approver
 from core.agent.base.permissions import CallPermissions
@@ -28,7 +29,7 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 MAX_PARALLEL: Final = 4  # commands
 _ALWAYS_PARALLEL: Final = frozenset({Access.READ, Access.SPAWN})
-REFUSED: Final = "\n[One of the commands of this step wanted the network: {}. Run it alone, so that the user is asked.]"
+REFUSED: Final = "\n[One of the commands in this step needed the network: {}. Run it alone, so that the user is asked.]"
 _READ_ONLY: Final = frozenset(
     (
         *("cat", "ls", "rg", "grep", "egrep", "fgrep", "head", "tail", "wc", "file", "stat", "tree", "du", "df"),
@@ -42,8 +43,8 @@ _READ_ONLY_GIT: Final = frozenset(
 )
 _FIND_ACTIONS: Final = ("-delete", "-exec", "-execdir", "-ok", "-okdir", "-fprint", "-fprintf", "-fls")
 MAX_RERUNS: Final = 3  # reruns of one command for further hosts
-RUN_AGAIN: Final = "[Run again, with the network to {}; nothing of the run before is kept.]\n"
-MOVED: Final = "It was not run again: the mode, the directory or the environment changed while the user was asked."
+RUN_AGAIN: Final = "[Run again with network access to {}; changes of the first run were dropped.]\n"
+MOVED: Final = "It was not run again: the mode, directory or environment changed while the user was asked."
 
 
 def split_calls(
@@ -118,23 +119,24 @@ class NetworkRerun(Struct, eq=False):
     call: GatedCall
     check_granted: Callable[[GatedCall], None]
     reached: list[str] = field(default_factory=list)
-    refusal: str = ""
+    refusal: str | None = None
 
     async def should_run_again(self) -> bool:
         """Ask about hosts that were refused to the last run. Returns True if they are granted to the next one."""
         permissions, call = self.approver.permissions, self.call
         grants = permissions.network_grants
         targets = tuple(target for target in grants.pop_refused() if grants.can_be_asked(target.host))
-        if not targets or self.refusal or len(self.reached) >= MAX_RERUNS:
+        if not targets or self.refusal is not None or len(self.reached) >= MAX_RERUNS:
             return False
         before, target_names = self._build_approval(), ", ".join(map(str, targets))
         if not await self.approver.ask_for_network(call.request.id, call.subject, targets):
-            self.refusal = f"It wanted the network: {target_names}. It was not allowed to."
+            self.refusal = f"It tried to reach {target_names}, which was not allowed."
             return False
-        if reason := self._explain_change(before):
-            self.refusal = reason
+        self.refusal = self._explain_change(before)
+        if self.refusal is not None:
             return False
-        call.hosts += tuple(target.host for target in targets)
+        hosts = (*call.weighed.hosts, *(target.host for target in targets))
+        call.weighed = replace(call.weighed, hosts=hosts)
         call.approval = permissions.build_approval(call.subject, call.approval.permissions)
         self.reached.append(target_names)
         return True
@@ -142,16 +144,16 @@ class NetworkRerun(Struct, eq=False):
     def _build_approval(self) -> Approval:
         return self.approver.permissions.build_approval(self.call.subject, self.call.approval.permissions)
 
-    def _explain_change(self, before: Approval) -> str:
-        """Explain why a yes no longer holds, "" = only the network has changed since the user was asked."""
+    def _explain_change(self, before: Approval) -> str | None:
+        """Explain why a yes no longer holds; None: only the network has changed since the user was asked."""
         try:
             self.check_granted(self.call)
         except CallStopped as stopped:
             return stopped.text
-        return "" if self._build_approval().has_same_ground(before) else MOVED
+        return None if self._build_approval().has_same_ground(before) else MOVED
 
     def format_result(self, text: str) -> str:
         """Return the result of the last run, with notes about the runs before it."""
         if self.reached:
             text = RUN_AGAIN.format(", ".join(self.reached)) + text
-        return f"{text}\n[{self.refusal}]" if self.refusal else text
+        return text if self.refusal is None else f"{text}\n[{self.refusal}]"

@@ -33,29 +33,31 @@ _FENCED_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 async def resolve_edit(side: SideRequests, order: EditRequest) -> str:
     """Return the text of the file after the edit. Raises `EditError` if no try gives an acceptable one."""
     if len(order.text) > MAX_FILE_CHARS:
-        raise _build_refusal(order, f"the file is too long to have it worked out ({len(order.text):,} characters)")
+        raise _build_refusal(
+            order, f"the file is too long for a model to place the edit ({len(order.text):,} characters)"
+        )
     messages: list[Message] = [UserMessage(content=_render_request(order))]
     problem = ""
     for _ in range(MAX_TRIES):
         try:
             answer = await _ask_routes(side, messages)
         except ProviderError as error:
-            raise _build_refusal(order, f"the model that was to work it out failed ({error.message})") from error
+            raise _build_refusal(order, f"the model that should place the edit failed ({error.message})") from error
         try:
             return await asyncio.to_thread(_apply_answer, order, answer)
         except EditError as error:
             problem = error.message
         messages += [
             AssistantMessage(content=answer or "(nothing)"),
-            UserMessage(content=f"This plan was not taken: {problem}\nGive a corrected plan, or an empty list."),
+            UserMessage(content=f"This plan was not applied: {problem}\nGive a corrected plan, or an empty list."),
         ]
-    raise _build_refusal(order, f"a model did not find out either ({problem.rstrip('.')})")
+    raise _build_refusal(order, f"a model could not place it either ({problem.rstrip('.')})")
 
 
 def _build_refusal(order: EditRequest, reason: str) -> EditError:
     return EditError(
         f"{order.problem.rstrip('.')}; {reason}.",
-        hint="Nothing was changed. Put a line of the file before and after each change, or use search_replace.",
+        hint="Nothing was changed. Give a line of the file before and after each change, or use search_replace.",
     )
 
 
@@ -76,14 +78,14 @@ def _apply_answer(order: EditRequest, answer: str) -> str:
     """Apply the plan in an answer and return the new text. Raises `EditError` if it is not acceptable."""
     plan = parse_line_plan(_extract_plan(answer))
     if not plan:
-        raise EditError("The plan is empty: the draft could not be fitted.")
+        raise EditError("The plan is empty: the draft could not be placed.")
     after = apply_line_plan(order.text, plan)
     if wrong := find_unplanned_changes(order.text, after, plan):
         raise EditError(f"Lines {wrong[:5]} changed although the plan does not name them.")
     if reason := find_unmentioned_change(order.text, after, order.draft):
         raise EditError(f"{reason[0].upper()}{reason[1:]}.")
     if flaw := describe_first_flaw(order.path, order.text, after):
-        raise EditError(f"The file parsed before and would not any more: {flaw}.")
+        raise EditError(f"The file parsed before and would not parse after this: {flaw}.")
     return after
 
 

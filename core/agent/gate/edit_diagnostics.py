@@ -33,8 +33,8 @@ class EditDiagnostics(Struct, eq=False):
     _is_late: bool = False
     _has_handed_back: bool = False
 
-    async def describe_edit(self) -> str:
-        """Return the new diagnostics for the result of an edit, "" = none are known (yet)."""
+    async def describe_edit(self) -> str | None:
+        """Return the new diagnostics for the result of an edit; None: none are known (yet)."""
         self._has_edited = True
         is_settled = await self._servers.settle(LATE_BUDGET if self._is_late else EDIT_BUDGET)
         self._is_late = not is_settled
@@ -42,7 +42,7 @@ class EditDiagnostics(Struct, eq=False):
         names = ", ".join(self._servers.take_sources())
         if news:
             return "\n".join((f"New since this edit ({names}):", *format_diagnostics(news)))
-        return f"{names}: nothing new." if names and is_settled else ""
+        return f"{names}: nothing new." if names and is_settled else None
 
     def append_late(self) -> None:
         """Append a reminder with diagnostics that arrived after the result of the edit."""
@@ -61,7 +61,7 @@ class EditDiagnostics(Struct, eq=False):
         self._servers.take_new_diagnostics()
         append_reminder(self._emit, render("reminders/diagnostics_left", lines=_escape_lines(errors)))
         count = "1 new error" if len(errors) == 1 else f"{len(errors)} new errors"
-        self._emit(Notice(level="info", message=f"The edits leave {count} behind; the agent is asked about that once."))
+        self._emit(Notice(level="info", message=f"The edits leave {count}; the agent is asked about them once."))
         return True
 
 

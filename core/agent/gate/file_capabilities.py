@@ -6,13 +6,12 @@ where the box is strong, the project is trusted, and no rule of the user forbids
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import build_edit_detail, build_rename_detail
@@ -28,10 +27,8 @@ from core.modes import Access
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
 from core.protocol.queries import SearchAnswer, SearchQuery
-from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.shadow.review.proposals import ShadowEdit
 from core.shell.long_output import read_spilled
-from core.shell.terminal import Terminal
 from core.tools.base import EditRequest, FetchedRules, FileEditDetail, LintRun, SkillRequest, SkillText
 from core.tools.linters import LINTERS, SIDES, LintJob, build_script, format_command
 from core.workspace import DirectoryEntry, PathStat, Workspace
@@ -48,20 +45,28 @@ ApplyEdit = Callable[[EditRequest], Awaitable[str]]
 
 async def run_linter(permissions: CallPermissions, job: LintJob, *, pending: bool) -> LintRun:
     """Run a linter over pending files or over those on disk. Raises `ToolFailed` if it must not or can't run."""
-    terminal = permissions.terminal
+    terminal, shadow = permissions.terminal, permissions.terminal.host.shadow
     box = await terminal.host.box.find()
     if box is None or not box.tier.can_run_unasked:
         raise ToolFailed(
-            "was not run: nothing on this machine holds a command well enough to run it unasked.",
-            hint="Run the linter with run_terminal_cmd instead, where the mode allows it.",
+            "was not run: commands can't be sandboxed on this machine, so none runs without asking.",
+            hint="Run the linter with run_terminal_cmd instead, if the mode allows it.",
         )
-    if reason := permissions.explain_unasked(format_command(job), job.directory):
+    if (reason := permissions.explain_unasked(format_command(job), job.directory)) is not None:
         raise ToolFailed(f"was not run: {reason}")
     if not pending and (disk_job := _narrow_to_disk(terminal.host.workspace, job)) is not job:
         if disk_job is None:
             return EMPTY_RUN
         job = disk_job
-    return await _run_boxed(terminal, box, job, pending=pending)
+    box_result, output, _ = await terminal.run_passing(
+        box,
+        build_script(job, SIDES[pending]),
+        lowers=shadow.prepare_lowers() if pending else shadow.layers.list_uppers(),
+        cwd=job.directory,
+        seconds=TIME_LIMIT,
+        max_output=MAX_OUTPUT,
+    )
+    return LintRun(exit_code=box_result.exit_code, output=output, ended=box_result.end_reason)
 
 
 def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
@@ -70,33 +75,6 @@ def _narrow_to_disk(workspace: Workspace, job: LintJob) -> LintJob | None:
     if workspace.stat(job.directory) is None or (LINTERS[job.linter].named and not disk_files):
         return None
     return job if disk_files == job.files else replace(job, files=disk_files)
-
-
-async def _run_boxed(terminal: Terminal, box: Box, job: LintJob, *, pending: bool) -> LintRun:
-    host, output = terminal.host, _BoundedOutput()
-    lowers: tuple[Path, ...] = host.shadow.prepare_lowers() if pending else host.shadow.layers.list_uppers()
-    spec = await host.build_passing_request(
-        build_script(job, SIDES[pending]), lowers=lowers, cwd=job.directory, limits=BoxLimits(seconds=TIME_LIMIT)
-    )
-    running = await box.start(spec, output.add)
-    try:
-        result: BoxResult = await running.wait()
-    except asyncio.CancelledError:
-        terminal.finish_in_background(running.stop())
-        raise
-    return LintRun(exit_code=result.exit_code, output="".join(output.parts), ended=result.end_reason)
-
-
-class _BoundedOutput(Struct):
-    """The beginning of a linter's output."""
-
-    parts: list[str] = field(default_factory=list)
-    size: int = 0
-
-    def add(self, text: str) -> None:
-        if self.size < MAX_OUTPUT:
-            self.parts.append(text[: MAX_OUTPUT - self.size])
-            self.size += len(self.parts[-1])
 
 
 class FileReader(Struct, eq=False, kw_only=True):
@@ -267,9 +245,9 @@ def _include_added(reading: dict[str, Any], added_directories: AddedDirectories,
         if not path.startswith("/"):
             reading["check_path"](access, path)
         elif access is not Access.READ:
-            raise PathRefused(f"{path!r} is not in the project: it can only be read.", code="read_only")
+            raise PathRefused(f"{path!r} is outside the project: it is read-only.", code="read_only")
         elif guard.allowed or guard.decide_added(path, is_secret=added_directories.is_secret(path)).choice != "allow":
-            raise PathRefused(f"{path!r} is kept from the agent.", code="path_denied")
+            raise PathRefused(f"{path!r} is off limits to the agent.", code="path_denied")
 
     def choose(name: str, other: Callable[..., Any]) -> Callable[..., Any]:
         return lambda path, *arguments: (other if path.startswith("/") else reading[name])(path, *arguments)

@@ -12,21 +12,19 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
-from typing import cast
+from typing import assert_never, cast
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import finish_call_documents
 from core.agent.answer.documents import TurnDocuments
 from core.agent.base.approvals import (
-    ESCALATE,
-    Approver,
     ask_for_unsandboxed_run,
     build_unsandboxed_approval,
+    explain_answer,
     explain_sandboxed_only,
 )
-from core.agent.base.permissions import PATH_ACCESSES, CallPermissions
+from core.agent.base.permissions import PATH_ACCESSES
 from core.agent.base.user_channel import QUESTION_STILL_OPEN
 from core.agent.debug.debug_policy import explain_blocked_edit
 from core.agent.gate.call_hooks import CallHooks
@@ -38,8 +36,9 @@ from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_ca
 from core.clock import monotonic
 from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
+from core.permissions.approval import Approved, Escalate, Refused
 from core.permissions.policy import PolicyDecision
-from core.protocol.events import AnyEvent, MessageAppended, ToolFinished, ToolRequested
+from core.protocol.events import MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.shell.long_output import clip_text
@@ -51,10 +50,10 @@ from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop its commands
-CANCELLED = "Cancelled by the user; it may have had a part of its effect."
-CUT_OFF = "The answer reached its length limit within this call, so it was not run. Send less."
+CANCELLED = "Cancelled by the user; it may have taken partial effect."
+CUT_OFF = "The answer hit its length limit inside this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
-NOT_GIVEN = "Not run: {} ({}) is not among what you were given for this task. Nothing was changed. Do without it."
+NOT_GIVEN = "Not run: {} ({}) is not among the tools you have for this task. Nothing was changed. Do without it."
 NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
 # Seconds that a call may take. Accesses that wait for the user, or have other limits, are missing (the command of a
 # todo may run long). PROPOSE includes the request to a model that applies an edit.
@@ -63,18 +62,23 @@ _BOXED = frozenset({Access.EXEC, Access.JOB, Access.PROBE})
 ResultFormat = Callable[[GatedCall], str]
 
 
-class Gate(Struct):
-    """The gate of one turn."""
+class Gate:
+    """The gate of the turn `turn_id`. All that decides on a call comes with the `approver` of its capabilities."""
 
-    documents: TurnDocuments
-    capabilities: CapabilityFactory
-    approver: Approver
-    permissions: CallPermissions
-    tools: Toolset
-    emit: Callable[[AnyEvent], None]
-    turn_id: str
-    diagnostics: EditDiagnostics
-    hooks: CallHooks
+    def __init__(
+        self,
+        capabilities: CapabilityFactory,
+        documents: TurnDocuments,
+        diagnostics: EditDiagnostics,
+        *,
+        tools: Toolset,
+        turn_id: str,
+    ) -> None:
+        self.capabilities, self.documents, self.diagnostics = capabilities, documents, diagnostics
+        self.tools, self.turn_id = tools, turn_id
+        approver = self.approver = capabilities.approver
+        self.permissions, self.emit = approver.permissions, approver.emit
+        self.hooks = CallHooks(approver.hooks, approver.permissions)
 
     async def run(self, calls: Sequence[GatedCall], format_result: ResultFormat, get_warning: ResultFormat) -> None:
         """Run all calls of one step. Every call gets one result, also when cancelled, with `get_warning` at its end."""
@@ -137,7 +141,7 @@ class Gate(Struct):
         try:
             if call.is_truncated:
                 raise CallStopped("failed", CUT_OFF, code="answer_cut")
-            if call.problem:
+            if call.problem is not None:
                 raise ToolInputInvalid(call.problem)
             tool_type = self.tools.find(call.request.name)
             call.name, call.access = tool_type.name, tool_type.access
@@ -177,37 +181,32 @@ class Gate(Struct):
         assert call.tool is not None
         if isinstance(call.tool, RunTerminalCmd) and call.tool.required_permissions:
             decision = await self._decide_on_request(call, call.tool, decision)
-        if decision.choice == "ask":
+        if decision.choice != "allow":  # A denial is refused there.
             paths = self.permissions.list_named_paths(call.tool) if call.access in PATH_ACCESSES else ()
             await self._ask_for_call(call, decision)
             call.approved_paths = paths
             self._check_granted(call)  # The mode may have changed while the user decided.
         if call.access is Access.EXEC and not call.is_unsandboxed:
-            weighed_request = self.permissions.weigh_request(call.tool)
-            call.hosts, call.services, call.permission_notes = (
-                weighed_request.hosts,
-                weighed_request.services,
-                weighed_request.notes,
-            )
+            call.weighed = self.permissions.weigh_request(call.tool)
             call.approval = self.permissions.build_call_approval(call.tool)
 
     async def _ask_for_call(self, call: GatedCall, decision: PolicyDecision) -> None:
         """Ask the user, who may also choose to run a command outside the box. Raises `CallStopped` for a no."""
         assert call.access is not None
         assert call.tool is not None
+        _check_not_denied(decision)
         tool, ask = call.tool, self.approver.ask_for_call
         command = tool if isinstance(tool, RunTerminalCmd) and self.permissions.terminal.is_contained else None
-        can_leave = command is not None and not explain_sandboxed_only(self.permissions, command)
-        refusal = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
-        if refusal == ESCALATE and command is not None:
+        can_leave = command is not None and explain_sandboxed_only(self.permissions, command) is None
+        answer = await ask(call.request.id, call.access, tool, decision.reason, can_leave=can_leave)
+        if isinstance(answer, Escalate) and command is not None:
             outward = replace(command, required_permissions=(*command.required_permissions, "all"))
-            second_decision = await self._decide_on_request(call, outward, decision)
-            refusal = (
-                await ask(call.request.id, call.access, tool, second_decision.reason)
-                if second_decision.choice == "ask"
-                else ""
-            )
-        if refusal:
+            decision = await self._decide_on_request(call, outward, decision)
+            _check_not_denied(decision)
+            if decision.choice == "allow":
+                return
+            answer = await ask(call.request.id, call.access, tool, decision.reason)
+        if (refusal := explain_answer(answer)) is not None:
             raise CallStopped("denied", f"Not run: {refusal}")
 
     async def _decide_on_request(
@@ -216,13 +215,18 @@ class Gate(Struct):
         """Decide on a command that requests permissions; ask the user if it requests to leave the box."""
         targets = self.permissions.weigh_request(tool).targets
         if "all" in tool.required_permissions:
-            answer = await ask_for_unsandboxed_run(self.approver, call.request.id, tool)
-            if answer.choice == "denied":
-                raise CallStopped("denied", f"Not run: {answer.reason}")
-            self._check_granted(call)
-            if answer.choice == "unsandboxed":
-                call.approval = build_unsandboxed_approval(self.permissions, tool)
-            return PolicyDecision(choice="ask" if targets and answer.choice == "box" else "allow")
+            match answer := await ask_for_unsandboxed_run(self.approver, call.request.id, tool):
+                case Refused():
+                    raise CallStopped("denied", f"Not run: {answer.reason}")
+                case Escalate():
+                    self._check_granted(call)
+                    call.approval = build_unsandboxed_approval(self.permissions, tool)
+                    return PolicyDecision(choice="allow")
+                case Approved():
+                    self._check_granted(call)
+                    return PolicyDecision(choice="ask" if targets else "allow")
+                case _:
+                    assert_never(answer)
         return self._decide(call) if targets and decision.choice == "allow" else decision
 
     def _decide(self, call: GatedCall) -> PolicyDecision:
@@ -230,8 +234,7 @@ class Gate(Struct):
         assert call.access is not None
         assert call.tool is not None
         decision = self.permissions.decide(call.access, call.tool, is_typed=bool(call.proposed_command))
-        if decision.choice == "deny":
-            raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")
+        _check_not_denied(decision)
         return decision
 
     def _check_granted(self, call: GatedCall) -> None:
@@ -239,13 +242,13 @@ class Gate(Struct):
         call."""
         permissions, access = self.permissions, call.access
         assert access is not None
-        if reason := permissions.explain_tool_refusal(call.name, access):
+        if (reason := permissions.explain_tool_refusal(call.name, access)) is not None:
             raise CallStopped("denied", f"Not run: {call.name} {reason}. Nothing was changed. Do without it.")
         is_switch = permissions.subagent_limits is not None and call.name == "switch_mode"
         is_withheld = is_switch or not permissions.is_tool_granted(call.name)
         if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
-        if reason := explain_blocked_edit(permissions.terminal.host.state, access):
+        if (reason := explain_blocked_edit(permissions.terminal.host.state, access)) is not None:
             raise CallStopped("denied", reason)
 
     def _explain_refusal(self, name: str, access: Access) -> str:
@@ -259,8 +262,8 @@ class Gate(Struct):
             return f"{text} No mode allows it here; describe what you would do instead."
         modes = " or ".join(mode.value for mode in elsewhere)
         return (
-            f"{text} It is possible in {modes} mode: if the request needs it, propose the mode with switch_mode; "
-            "otherwise describe in your answer what you would do."
+            f"{text} It is possible in {modes} mode: if the request needs it, propose that mode with "
+            "switch_mode; otherwise describe what you would do."
         )
 
     async def _let_user_type(self, call: GatedCall, proposal: RunTerminalCmd) -> None:
@@ -276,8 +279,8 @@ class Gate(Struct):
         grants = self.permissions.network_grants
         if isinstance(call.tool, RunTerminalCmd) and not call.tool.is_background:
             try:
-                grants.grant(call.hosts, for_session=False)
-                grants.grant_services(call.services, for_session=False)
+                grants.grant(call.weighed.hosts, for_session=False)
+                grants.grant_services(call.weighed.services, for_session=False)
                 rerun = NetworkRerun(self.approver, call, self._check_granted)
                 await self._run_tool(call, None if call.is_parallel else rerun)
                 call.text = rerun.format_result(call.text)
@@ -365,3 +368,9 @@ class Gate(Struct):
             attachments=tuple(attachment.attachment for attachment in call.outcome.attachments),
         )
         self.emit(MessageAppended(message=message))
+
+
+def _check_not_denied(decision: PolicyDecision) -> None:
+    """Raise `CallStopped` for a denial."""
+    if decision.choice == "deny":
+        raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from core.agent.answer.call_documents import FinishedCall, decode_arguments
 from core.agent.answer.documents import OpenDocument
 from core.agent.base.call_lease import CallLease
+from core.agent.base.permissions import WeighedRequest
 from core.agent.gate.capabilities import UserPrompter
 from core.clock import monotonic
 from core.crash_reports import save_crash_report
@@ -44,16 +45,16 @@ class GatedCall(Struct, eq=False):
     """One tool call. `document` shows it; `problem`: why it must not run; `is_truncated`: the length limit cut it.
 
     `name`: the name that the model used, then the tool's; `subject`: the path, command or the like of the call;
-    `hosts`, `services`: granted to this command alone; `permission_notes`: reasons for requested permissions that are
-    not granted; `received`: hosts that have answered it; `error_code`, `error_hint`: the code of its error, and advice;
-    `changed_by`: a sentence about the hook that changed its arguments; `is_parallel`: it runs at the same time as
-    others of its step; `is_malformed`: the model's arguments are invalid, independent of the project.
+    `weighed`: its requested permissions, which are granted to this command alone; `received`: hosts that have answered
+    it; `error_code`, `error_hint`: the code of its error, and advice; `changed_by`: a sentence about the hook that
+    changed its arguments; `is_parallel`: it runs at the same time as others of its step; `is_malformed`: the model's
+    arguments are invalid, independent of the project.
     """
 
     request: ToolCall
     document: OpenDocument
     name: str
-    problem: str = ""
+    problem: str | None = None
     is_truncated: bool = False
     access: Access | None = None
     tool: Tool[object] | None = None
@@ -68,13 +69,11 @@ class GatedCall(Struct, eq=False):
     spilled: str = ""
     is_malformed: bool = False
     proposed_command: str = ""
-    hosts: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
-    permission_notes: tuple[str, ...] = ()
+    weighed: WeighedRequest = WeighedRequest()
     received: tuple[str, ...] = ()
     error_code: str = ""
     error_hint: str = ""
-    changed_by: str = ""
+    changed_by: str | None = None
     is_parallel: bool = False
     is_recorded: bool = False
     started: float = field(default_factory=monotonic)
@@ -90,8 +89,8 @@ class GatedCall(Struct, eq=False):
 
     def format_preamble(self) -> str:
         """Return lines for the start of the result: another command than the model's ran, or with less permissions."""
-        notes = "".join(f"[{note}]\n" for note in self.permission_notes)
-        if self.changed_by:
+        notes = "".join(f"[{note}]\n" for note in self.weighed.notes)
+        if self.changed_by is not None:
             return f"{self.changed_by} It is now: {self.subject}\n{notes}"
         if not self.proposed_command or self.proposed_command == self.subject:
             return notes
@@ -109,7 +108,7 @@ def fail_call(call: GatedCall, error: Exception) -> None:
         call.is_malformed = isinstance(error, ToolInputInvalid) and call.tool is None
     else:
         name = Path(save_crash_report(error, f"the tool {call.name}")).name
-        report_note = f" (kept as {name} among the faults)" if name else ""
+        report_note = f" (saved as crash report {name})" if name else ""
         call.text = f"The tool failed unexpectedly ({type(error).__name__}){report_note}; try another way."
         call.error_code = UNEXPECTED
 
@@ -151,10 +150,11 @@ def _describe_grants(call: GatedCall) -> Detail:
     could_reach = call.approval.tier == Tier.NONE.value or any(
         not is_service(target) for target in call.approval.network
     )
-    if call.hosts or call.received or (was_requested and could_reach):
+    if call.weighed.hosts or call.received or (was_requested and could_reach):
         permissions.insert(0, "network")
     return replace(
-        detail, permissions=(*permissions, *(service for service in call.services if service not in permissions))
+        detail,
+        permissions=(*permissions, *(service for service in call.weighed.services if service not in permissions)),
     )
 
 

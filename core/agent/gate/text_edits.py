@@ -42,7 +42,7 @@ def is_intended(
     if candidate.is_call:
         is_known = candidate.is_sure or _is_tool(tools, candidate.tool)
         return is_known and (candidate.is_last or not any(_iterate_calls(state, model)))
-    if not permissions.is_granted(Access.PROPOSE) or explain_blocked_edit(state, Access.PROPOSE):
+    if not permissions.is_granted(Access.PROPOSE) or explain_blocked_edit(state, Access.PROPOSE) is not None:
         return False
     if candidate.is_fenced and any(is_edit_call(tools, call) for call in _iterate_calls(state, model)):
         return False

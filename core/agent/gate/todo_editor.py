@@ -44,7 +44,7 @@ from core.shell.verification.clean_run import (
 from core.tools.base import PlanChange, Runner, TodosUpdated
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd, format_outcome
 
-Prove = Callable[[Todo], Awaitable[str]]
+Prove = Callable[[Todo], Awaitable[str | None]]
 MAX_NAMED = 6  # todos in a question
 RELEASE, CANCEL, KEEP = "release", "cancel", "keep"
 TIME_LIMIT = 300.0
@@ -52,7 +52,7 @@ TIME_LIMIT = 300.0
 
 class TodoEditor(Struct, eq=False):
     """The TODO capability. `_check` raises when the call has ended; `_prove` runs a todo's command and returns why it
-    failed, "" = it passed."""
+    failed; None: it passed."""
 
     _plans: PlanSync
     _user: UserChannel
@@ -90,7 +90,7 @@ class TodoEditor(Struct, eq=False):
         old_statuses = {todo.id: todo.status for todo in before}
         has_failed = False
         for todo in find_newly_completed(before, after):
-            if todo.verify and (reason := await self._prove(todo)):
+            if todo.verify and (reason := await self._prove(todo)) is not None:
                 has_failed = True
                 notes.append(f"{todo.id} is not completed. {reason}")
                 status: TodoStatus = old_statuses.get(todo.id, "pending")
@@ -117,7 +117,7 @@ class TodoEditor(Struct, eq=False):
             return apply_statuses(
                 after, {key: old_status}
             ), f"{key} is not cancelled: the user wants to keep it.{quote}"
-        return after, f"{', '.join(names)} no longer wait{'s' if len(names) == 1 else ''} for {key}.{quote}"
+        return after, f"{', '.join(names)} no longer depend{'s' if len(names) == 1 else ''} on {key}.{quote}"
 
 
 class PlanFileEditor(TodoEditor):
@@ -135,7 +135,7 @@ class PlanFileEditor(TodoEditor):
         plans, state = self._plans, self._plans.state
         path = change.path or state.todos_plan_path or state.current_plan_path
         if not path:
-            raise ToolFailed("There is no plan in this session yet.", hint="Write one with create_plan.")
+            raise ToolFailed("This session has no plan yet.", hint="Write one with create_plan.")
         plans.refresh()
         base = plans.store.load(path)
         todos = _remove_todos(apply_todo_changes(base.todos, change.todos, merge=True), change.remove)
@@ -191,38 +191,35 @@ def _build_question(cut: CancelledTodo) -> Question:
     listing = f"{names} and {remaining_count} more" if remaining_count > 0 else names
     return Question(
         id="cancelled",
-        text=f"The agent cancels the todo {cut.todo.id} ({cut.todo.content}). What becomes of {listing}, which "
-        f"{'depends' if len(cut.waiting) == 1 else 'depend'} on it?",
+        text=f"The agent is cancelling the todo {cut.todo.id} ({cut.todo.content}). What should happen "
+        f"to {listing}, which {'depends' if len(cut.waiting) == 1 else 'depend'} on it?",
         options=(
-            Option(id=RELEASE, label="Go on with them, without it"),
-            Option(id=CANCEL, label="Cancel them, too"),
-            Option(id=KEEP, label="Do not cancel it"),
+            Option(id=RELEASE, label="Continue without it"),
+            Option(id=CANCEL, label="Cancel them too"),
+            Option(id=KEEP, label="Don't cancel it"),
         ),
     )
 
 
-def build_prover(
-    approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]
-) -> Callable[[Todo], Awaitable[str]]:
-    """Build a function that runs a todo's command and returns why it proves nothing, "" = it passed.
+def build_prover(approver: Approver, origin: Origin, build_runner: Callable[[Approval], Runner]) -> Prove:
+    """Build a function that runs a todo's command and returns why it proves nothing; None: it passed.
 
     `build_runner`: builds the runner for a command without a box, in the project itself, after the user's yes."""
 
     host = approver.permissions.terminal.host
 
-    async def prove(todo: Todo) -> str:
+    async def prove(todo: Todo) -> str | None:
         tool = RunTerminalCmd(
             command=todo.verify, explanation=f"It has to pass before the todo {todo.id} is completed."
         )
-        refusal = await approver.find_refusal(origin.call, tool)
-        if refusal:
+        if (refusal := await approver.find_refusal(origin.call, tool)) is not None:
             return f"Its command `{todo.verify}` was not run: {refusal}"
         permissions = approver.permissions
         approval = permissions.build_approval(todo.verify)
         permissions.record_exposure(Access.EXEC, None, origin.turn)
         is_clean = await permissions.terminal.find_box()
         suffix = ", alone in a clean layer" if is_clean else ""
-        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is proved by $ {todo.verify}{suffix}\n"))
+        host.emit(ToolOutput(call=origin.call, text=f"{todo.id} is verified by $ {todo.verify}{suffix}\n"))
         try:
             if is_clean:
                 result = await _run_clean(host, origin, todo)
@@ -243,7 +240,7 @@ def _run_clean(host: CommandHost, origin: Origin, todo: Todo) -> Awaitable[Comma
     return CleanRun(host, list_acceptable_changes(host.state.changes), todo.verify, show).run(TIME_LIMIT)
 
 
-def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str:
+def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str | None:
     plan = host.state.todos_plan_path
     if is_clean:
         verification = verify_todo_run(host, todo, plan=plan, result=result, emit=host.emit)
@@ -251,7 +248,7 @@ def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *
         verification = record_todo_run(todo, plan=plan, result=result, is_unboxed=True)
         host.emit(verification)
     if verification.has_passed:
-        return ""
+        return None
     output = result.output if len(result.output) <= MAX_OUTPUT else f"[…]\n{result.output[-MAX_OUTPUT:]}"
     content = format_outcome(todo.verify, replace(result, output=output)).content
     return f"Its command `{todo.verify}` did not pass:\n{content}\n{verification.problem}".rstrip()

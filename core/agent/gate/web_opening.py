@@ -39,9 +39,9 @@ def build_web_offer(context: TurnContext) -> Offer:
 
     async def describe() -> str:
         permissions = context.permissions
-        can_fetch = context.user.is_interactive or select_rules(permissions.load_rules(), "WebFetch", "allow")
+        can_fetch = context.user.is_interactive or select_rules(permissions.rules.load(), "WebFetch", "allow")
         settings = context.settings.web
-        searches = not explain_no_search(context) and "web_search" not in context.tools.disabled
+        searches = explain_no_search(context) is None and "web_search" not in context.tools.disabled
         if not settings.enabled or not (can_fetch or searches) or context.dialect == "command":
             return ""
         return render("web", in_text=context.dialect == "tags", fetches=bool(can_fetch), searches=searches)
@@ -49,14 +49,14 @@ def build_web_offer(context: TurnContext) -> Offer:
     return Offer(TAG, describe)
 
 
-def explain_no_search(context: TurnContext) -> str:
-    """Explain why the web can't be searched in a turn, as a part of a sentence, "" = it can."""
+def explain_no_search(context: TurnContext) -> str | None:
+    """Explain why the web can't be searched in a turn, as a part of a sentence; None: it can."""
     settings, route = context.settings.web.search, context.routes.current
     if settings.provider != "model":
-        return settings.explain_absence()
+        return settings.explain_absence() or None
     provider: object = route.provider
     has_search = isinstance(provider, SearchingProvider) and provider.can_search(route.model)
-    return "" if has_search else f"the API of {route.id} has no search of its own"
+    return None if has_search else f"the API of {route.id} has no built-in search"
 
 
 async def answer_question(context: TurnContext, wrap: Callable[[int], str], question: str) -> tuple[str, int]:
@@ -76,8 +76,8 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
         except ProviderError:
             continue
     raise WebFailed(
-        "The page was fetched, and no model answered the question about it.",
-        hint="Fetch it without `prompt`, and read it.",
+        "The page was fetched, but no model answered the question about it.",
+        hint="Fetch it without `prompt` and read it.",
         code="no_answer",
     )
 
@@ -97,11 +97,11 @@ async def fetch_mentioned(context: TurnContext, urls: Sequence[str]) -> list[Sho
         for url in urls:
             try:
                 if not isinstance(visitor, PageVisitor) or not is_open:
-                    raise WebFailed("Pages can't be fetched here.", hint="Paste what matters.", code="denied")
+                    raise WebFailed("Pages can't be fetched here.", hint="Paste the relevant part.", code="denied")
                 visitor.is_deferred = True
                 pages.append(await visitor.visit(PageRequest(url=url)))
             except WebFailed as problem:
-                message = f"@{url} does not go with the prompt: {problem.message}"
+                message = f"@{url} is not sent with the prompt: {problem.message}"
                 context.emit(Notice(level="warning", message=message, hint=problem.hint))
                 pages.append(_explain_missing(url, problem))
     finally:
@@ -132,7 +132,7 @@ def open_web(context: TurnContext, find_fetcher: Callable[[], WebFetcher]) -> Op
             from core.agent.gate.web_visitor import search_by_model
             from core.web.search import HOW_TO_CONFIGURE
 
-            if reason := explain_no_search(context):
+            if (reason := explain_no_search(context)) is not None:
                 raise WebFailed(f"There is no search: {reason}.", hint=HOW_TO_CONFIGURE, code="no_search")
             return await search_by_model(context, query)
 

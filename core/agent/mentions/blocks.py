@@ -47,7 +47,7 @@ FetchPages = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
 
 async def name_pages(urls: Sequence[str]) -> Sequence[ShownPage]:
     """Name pages without fetching them, where nobody can be asked: the model can fetch them."""
-    note = "mentioned; fetch it by web_fetch"
+    note = "mentioned; fetch it with web_fetch"
     return [ShownPage(text=f'<web_page url="{escape_attribute(url)}" note="{note}"/>', summary="") for url in urls]
 
 
@@ -57,7 +57,7 @@ ReadResources = Callable[[Sequence[str]], Awaitable[Sequence[ShownPage]]]
 
 async def name_resources(keys: Sequence[str]) -> Sequence[ShownPage]:
     """Name resources without reading them: they are read for prompts, not for messages to the running turn."""
-    return [build_resource_note(key, "mentioned; it was not read, as the turn was running") for key in keys]
+    return [build_resource_note(key, "mentioned; not read, because the turn was running") for key in keys]
 
 
 def build_resource_note(key: str, note: str) -> ShownPage:
@@ -137,11 +137,11 @@ class BlockWriter(Struct, eq=False):
             lines.append(f"… {len(item.places) - MAX_LISTED} more")
         name = item.key.partition(":")[2]
         text = escape_tags("\n".join(lines))
-        return f'<file name="{escape_attribute(name)}" note="several places; none is shown">\n{text}\n</file>'
+        return f'<file name="{escape_attribute(name)}" note="several matches; none is shown">\n{text}\n</file>'
 
     def _render_file(self, item: ContextItem) -> str:
         if item.origin == "found" and is_outlined(self.sources, item.path):
-            return self._fit_block(item, ' note="its outline; read it with read_file"', self._outline(item.path))
+            return self._fit_block(item, ' note="outline only; read it with read_file"', self._outline(item.path))
         opening = f'<file path="{escape_attribute(item.path)}"'
         if text := self._render_notebook(item.path):
             return self._fit_block(item, "", text)
@@ -193,7 +193,7 @@ class BlockWriter(Struct, eq=False):
         data = body.encode("utf-8", "replace")
         if len(data) > max(room, 0):
             body = cut_lines(data, room).decode("utf-8", "replace")
-            opening += "" if " note=" in attributes else f' note="only its beginning; {len(data):,} bytes in all"'
+            opening += "" if " note=" in attributes else f' note="only the beginning; {len(data):,} bytes in all"'
         size = len(body.encode("utf-8", "replace"))
         if is_discovered:
             self._discovered_room -= size

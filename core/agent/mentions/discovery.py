@@ -38,7 +38,7 @@ def build_file_item(
     if start:
         label = f"{path}:{start}" if start == end else f"{path}:{start}-{end}"
     elif origin == "found" and is_outlined(sources, path):
-        reason = f"{_NAMED}; it is long, so only its outline goes with it"
+        reason = f"{_NAMED}; it is long, so only its outline is sent"
         label = f"{path} · outline"
     key = f"file:{label.removesuffix(' · outline')}"
     return ContextItem(key=key, kind="file", label=label, path=path, start=start, end=end, origin=origin, reason=reason)
@@ -65,7 +65,7 @@ def build_symbol_item(path: str, symbol: Symbol, *, origin: ItemOrigin = "mentio
     """Build the item of one definition."""
     start, end = symbol.first + 1, symbol.last + 1
     lines = f"{start}" if start == end else f"{start}-{end}"
-    reason = "mentioned" if origin == "mention" else f"{_NAMED}, and defined here alone"
+    reason = "mentioned" if origin == "mention" else f"{_NAMED}, and defined only here"
     return ContextItem(
         key=f"symbol:{path}:{symbol.qualified}",
         kind="symbol",
@@ -86,7 +86,7 @@ def build_places_item(name: str, kind: ContextKind, places: Sequence[str], origi
         kind=kind,
         label=f"{name} · {len(places)} {noun}",
         origin=origin,
-        reason=f"{'mentioned' if origin == 'mention' else _NAMED}; there are {len(places)} {noun}, which are listed",
+        reason=f"{'mentioned' if origin == 'mention' else _NAMED}; there are {len(places)} {noun}, listed here",
         places=tuple(places),
     )
 
@@ -199,7 +199,7 @@ def find_symbol(
     """Return the item of a name whose last part is defined at `places`: one definition, or a list of at most `limit`.
 
     The files are parsed again, since their text may have changed since they were indexed."""
-    from core.index.search.path_kinds import is_secondary_path  # Imported here, as its patterns take time to compile.
+    from core.index.path_kinds import is_secondary_path  # Imported here, as its patterns take time to compile.
 
     fitting = [symbol_place for symbol_place in places if _fits(name, symbol_place.path, symbol_place.symbol)]
     fitting = [symbol_place for symbol_place in fitting if not is_secondary_path(symbol_place.path)] or fitting

@@ -20,13 +20,13 @@ from core.languages import detect_language
 from core.text.markup import Fence, track_fence
 
 SPECIAL_WORDS: Final = {
-    "diff": "what is pending: the changes that wait for a verdict",
+    "diff": "pending changes",
     "branch": "what this branch changes since it left the main one",
-    "terminal": "the output of the last command or job",
-    "plan": "the plan at hand, or @plan:NAME",
-    "session": "a summary of the session before this one, or @session:ID",
-    "rule": "a rule of the project by its name: @rule:NAME",
-    "agent": "a subagent that shall do it: @agent-NAME",
+    "terminal": "output of the last command or job",
+    "plan": "the current plan, or @plan:NAME",
+    "session": "a summary of the previous session, or @session:ID",
+    "rule": "a rule of the project: @rule:NAME",
+    "agent": "a subagent to do it: @agent-NAME",
 }
 SOURCES: Final = frozenset({"plan", "session", "rule", "terminal", "agent"})  # special words that take `:NAME`
 _DATA_ENDINGS: Final = frozenset(

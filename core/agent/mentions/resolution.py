@@ -159,11 +159,11 @@ def _filter_existing(sources: ContextSources, paths: tuple[str, ...], kind: str)
 def _build_path_item(sources: ContextSources, path: str, kind: str, start: int, end: int) -> ContextItem:
     if kind == "directory":
         if start:
-            raise MentionRefused(f"{path} is a directory, which has no lines.")
+            raise MentionRefused(f"{path} is a directory, so it has no lines.")
         label = "the project" if path == "." else f"{path}/"
         return ContextItem(key=f"folder:{path}", kind="folder", label=label, path=path, reason="mentioned")
     if kind != "file":
-        raise MentionRefused(f"{path} is no regular file.")
+        raise MentionRefused(f"{path} is not a regular file.")
     if not start:
         return build_file_item(sources, path)
     return build_file_item(sources, path, start, _clip_end(sources, path, start, end))
@@ -173,10 +173,10 @@ def _clip_end(sources: ContextSources, path: str, start: int, end: int) -> int:
     if start < 1:
         raise MentionRefused("the first line is 1.")
     if end < start:
-        raise MentionRefused(f"the lines end ({end}) before they begin ({start}).")
+        raise MentionRefused(f"the last line ({end}) is before the first ({start}).")
     text = sources.read_lines(path, MAX_LINED)
     if text is None:
-        raise MentionRefused(f"{path} is no text, or too large to take lines from.")
+        raise MentionRefused(f"{path} is not text, or is too large to quote lines from.")
     if start > len(text):
         raise MentionRefused(f"{path} has {len(text)} line{'' if len(text) == 1 else 's'}.")
     return min(end, len(text))
@@ -197,4 +197,4 @@ async def _build_refusal(sources: ContextSources, mention: Mention) -> MentionRe
     nearest_names = sources.names.find_near(mention.name, extra_names)
     hint = f"Did you mean {' or '.join(f'@{name}' for name in nearest_names)}?" if nearest_names else ""
     later = f" ({sources.index_state})" if sources.index_state and not is_path else ""
-    return MentionRefused(f"there is no file {'' if is_path else 'or symbol '}of this name{later}.", hint=hint)
+    return MentionRefused(f"there is no file {'' if is_path else 'or symbol '}with this name{later}.", hint=hint)

@@ -129,13 +129,13 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         try:
             return render_branch_diff(self.shadow.workspace.root, self.may_show)
         except GitFailed as failed:
-            return f"(it can't be told: {failed.message})"
+            return f"(not available: {failed.message})"
 
     def _find_diff(self) -> ContextItem:
         count = len(self.state.changes)
         if not count:
             raise MentionRefused(
-                "nothing is pending.", hint="It is what waits for your verdict; @branch is what is committed."
+                "nothing is pending.", hint="@diff is your pending changes; @branch is what is committed."
             )
         return _item("diff", f"@diff · {count} file{'' if count == 1 else 's'}", "what is pending")
 
@@ -148,13 +148,13 @@ class OpenSession(Struct, frozen=True, kw_only=True):
 
     def _find_branch(self) -> ContextItem:
         if self.is_trusted_content is None:
-            raise MentionRefused("git is asked only in a project that you trust.")
+            raise MentionRefused("git is used only in a project that you trust.")
         try:
             base = find_base(self.shadow.workspace.root)
         except (GitFailed, OSError) as failed:
             raise MentionRefused(str(failed)) from failed
         if base is None:
-            raise MentionRefused("there is no main branch to compare with (main, master, develop, or that of origin).")
+            raise MentionRefused("there is no main branch to compare with (main, master, develop, or origin's).")
         return _item("branch", f"@branch · {describe_branch(base)}", "what this branch changes")
 
     def _find_terminal(self) -> ContextItem:
@@ -168,7 +168,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
             case CommandRan() as ran:
                 end, output = describe_end(ran.exit_code, ran.ended), ran.output
             case TerminalCommandDocument(metadata=run) as document:
-                end = "it goes on, or did not run" if run.exit_code is None else f"exit code {run.exit_code}"
+                end = "still running, or did not run" if run.exit_code is None else f"exit code {run.exit_code}"
                 output = run.output or document.content or ""
             case None:
                 return ""
@@ -205,7 +205,7 @@ class OpenSession(Struct, frozen=True, kw_only=True):
         sessions = [session for session in others if not name or session.id == name or words in session.title.lower()]
         if not sessions:
             raise MentionRefused(
-                f"there is no session {name!r}." if name else "there is no session before this one.",
+                f"there is no session {name!r}." if name else "there is no earlier session.",
                 hint="`agent-tui sessions` lists them." if others else "",
             )
         return _item(
@@ -254,7 +254,7 @@ def _describe_session(info: SessionInfo, prompts: list[str]) -> Iterator[str]:
     updated = datetime.fromtimestamp(info.updated / 1000).astimezone()
     yield f"{info.title or info.id}: {count('turn', info.turns)}, {info.mode} mode, last on {updated:%Y-%m-%d %H:%M}"
     yield (
-        f"{count('change', info.pending)} of it {'waits' if info.pending == 1 else 'wait'} for a verdict."
+        f"{count('change', info.pending)} of it {'is' if info.pending == 1 else 'are'} pending review."
         if info.pending
         else "Nothing of it is pending."
     )

@@ -124,7 +124,7 @@ class Compactor(Struct, frozen=True):
         }
         outcome = await self.hooks.run(HookOccasion(event=HookEvent.PRE_COMPACT, fields=fields, subjects=(trigger,)))
         if outcome.is_denied:
-            rest = " It is done all the same: the window is full." if is_full else ""
+            rest = " It is done anyway: the window is full." if is_full else ""
             self.emit(Notice(level="warning", message=f"Compaction: {outcome.describe_refusal()}{rest}"))
         return outcome.is_denied and not is_full
 

@@ -1,50 +1,44 @@
 """The loop: from a prompt to an answer, step by step, until the model stops calling tools.
 
-A step is one model call and the tool calls in its answer. However a turn ends (an answer, a limit, a fault, the user),
-every provider accepts the history that it leaves, and there is exactly one `turn.finished`.
+A step is one model call and the tool calls in its answer. However a turn ends, every provider accepts the history that
+it leaves.
 """
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
-from core.agent.base.budget import LimitReached, TurnBudget
+from core.agent.base.budget import TurnBudget
 from core.agent.context.dropped_reasoning import notify_dropped
 from core.agent.context.offers import append_offers
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.reminders import Reminders, append_reminder, return_steers
+from core.agent.context.reminders import Reminders, append_reminder
 from core.agent.context.rule_injection import append_rule_news
 from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.call_results import ResultFormatter
 from core.agent.gate.edit_diagnostics import EditDiagnostics
+from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
 from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
 from core.agent.turn.prompt_setup import load_setup
-from core.agent.turn.stages import build_capabilities, build_gate
+from core.agent.turn.stages import build_capabilities
 from core.agent.turn.todo_following import TodoFollower, read_back_statuses
-from core.agent.turn.turn_policy import PromptRefused, TurnHooks, TurnPolicy
+from core.agent.turn.turn_frame import Ending, TurnFrame
+from core.agent.turn.turn_policy import TurnPolicy
 from core.agent.turn.user_message import build_bare_message, compose_user_message
-from core.clock import monotonic
-from core.crash_reports import describe_crash_report, save_crash_report
-from core.errors import AgentTuiError, ProviderError
 from core.prompts import render
 from core.protocol.events import (
     ContextMeasured,
-    ErrorRaised,
     MessageAppended,
-    Notice,
     StepFinished,
     StepStarted,
-    TurnEnd,
     TurnFinished,
-    TurnStarted,
 )
 from core.protocol.messages import ToolCall, Usage, UserMessage
 from core.tools.call_tool import resolve_scroll, translate_call, unwrap_call
@@ -69,7 +63,6 @@ class Turn:
         parent = permissions.subagent_limits.budget if permissions.subagent_limits else None
         self.budget = context.budget = memory.budget = TurnBudget(lambda: context.settings.limits, parent)
         self.prompt = prompt
-        self.ending: tuple[TurnEnd, str] = ("interrupted", "")
         self._context = context
         self._state = state
         self._emit = emit
@@ -78,7 +71,7 @@ class Turn:
         self._documents = TurnDocuments(emit)
         capabilities = build_capabilities(context)
         self._diagnostics = EditDiagnostics(context.languages, state, emit)
-        self._gate = build_gate(context, capabilities, self._documents, self._diagnostics)
+        self._gate = Gate(capabilities, self._documents, self._diagnostics, tools=tools, turn_id=context.turn_id)
         self._reminders = Reminders(state, memory, permissions, tools, emit, lambda: context.dialect)
         self._loop_guard = LoopGuard(state, context.routes, emit)
         read_back = partial(read_back_statuses, context.plans, host.shadow, memory.announced)
@@ -86,8 +79,8 @@ class Turn:
             state, emit, context.build, context.turn_id, tools, capabilities, read_back, state.todos
         )
         self._policy = self._build_policy(context)
-        self._hooks = TurnHooks(context)
-        self._started = monotonic()
+        self._frame = TurnFrame(context, prompt, self._documents.add_error, stop_limit=INTERRUPT_PATIENCE)
+        self._hooks = self._frame.hooks
 
     def _build_policy(self, context: TurnContext) -> TurnPolicy:
         host = context.terminal.host
@@ -105,69 +98,28 @@ class Turn:
     async def run(self) -> TurnFinished:
         """Run the whole turn. `TurnContext.interrupt` stops it; so does cancelling this coroutine, which then
         raises."""
-        context = self._context
-        self._emit(TurnStarted(prompt=self.prompt, mode=self._state.mode, model=context.routes.current.id))
-        working = context.working = asyncio.create_task(self.run_steps())
-        try:
-            await asyncio.wait({working})
-        finally:
-            if not working.done():
-                working.cancel()
-                await asyncio.wait({working}, timeout=INTERRUPT_PATIENCE)
-            fault = working.exception() if working.done() and not working.cancelled() else None
-            context.working = None
-            return_steers(self._state, self._emit)
-            reason, message = self.ending
-            event = TurnFinished(
-                reason=reason,
-                usage=self.budget.usage,
-                steps=self.budget.steps,
-                duration_ms=round((monotonic() - self._started) * 1000),
-                message=message,
-            )
-            self._emit(event)
-        if fault is not None:
-            raise fault
-        return event
+        return await self._frame.run(self._answer, lambda: (self.budget.usage, self.budget.steps))
 
-    async def run_steps(self) -> None:
-        """Run all steps and record the end of the turn in `ending`. Only an interrupt raises."""
-        try:
-            model = ModelCalls(
-                await self._append_prompt(),
-                self._context,
-                self._context.routes,
-                self._state,
-                self._emit,
-                self.budget,
-                self._documents,
-                self._reminders,
-            )
-            while await self._run_step(model) or self._state.pending_steers:
-                pass
-            self.budget.check_end()
-            self.ending = ("done", "")
-        except LimitReached as limit:
-            self.ending = ("limit", limit.format_with_hint())
-            self._emit(Notice(level="info", message=limit.message, hint=limit.hint))
-        except AgentTuiError as error:
-            self._fail(error, retryable=isinstance(error, ProviderError) and error.retryable)
-            if not isinstance(error, PromptRefused):
-                await self._hooks.report_failure()
-        except Exception as error:  # A fault of the program is reported, and the session continues.
-            hint = f"Try again. {describe_crash_report(save_crash_report(error, 'a turn'))}"
-            fault = AgentTuiError(f"An unexpected fault ended the turn ({type(error).__name__}).", hint=hint)
-            self._fail(fault, retryable=True)
+    async def _answer(self, hook_context: str) -> Ending:
+        """Run all steps."""
+        model = ModelCalls(
+            await self._append_prompt(hook_context),
+            self._context,
+            self._context.routes,
+            self._state,
+            self._emit,
+            self.budget,
+            self._documents,
+            self._reminders,
+        )
+        while await self._run_step(model) or self._state.pending_steers:
+            pass
+        self.budget.check_end()
+        return "done", ""
 
-    def _fail(self, error: AgentTuiError, *, retryable: bool) -> None:
-        self.ending = ("failed", error.format_with_hint())
-        self._documents.add_error(error.code, error.message, hint=error.hint)
-        self._emit(ErrorRaised(code=error.code, message=error.message, hint=error.hint, retryable=retryable))
-
-    async def _append_prompt(self) -> PromptSetup:
+    async def _append_prompt(self, hook_context: str) -> PromptSetup:
         """Append the prompt with its context to the history, or the prompt alone if that is interrupted."""
         message: UserMessage | None = None
-        hook_context = await self._hooks.begin(self.prompt)
         try:
             message = await compose_user_message(self._context, self._model_prompt, self._surroundings, self._reminders)
         finally:
@@ -232,7 +184,7 @@ class Turn:
     async def _run_calls(self, setup: PromptSetup, answer: ModelAnswer) -> bool:
         """Run the calls of an answer. Returns False when one of them ended the turn."""
         calls = [
-            GatedCall(call, document, call.name, answer.problems.get(call.id, ""), call.id == answer.cut_call)
+            GatedCall(call, document, call.name, answer.problems.get(call.id), call.id == answer.cut_call)
             for call, document in ((self._unwrap_call(request), document) for request, document in answer.calls)
         ]
         if self._context.build.plan:

@@ -32,15 +32,15 @@ MAX_SAME_CALL = 3
 MAX_SAME_FAULT = 3  # a first attempt and two repairs
 MAX_FAULTS_IN_A_ROW = 6  # steps with nothing but malformed calls, however they differ
 SAME_CALL_WARNING = (
-    "This is the same call that failed before. Once more and the turn is stopped: change the arguments, look at the "
-    "cause with another tool, or tell the user what blocks you."
+    "This is the same call that failed before. If it fails once more, the turn is stopped: change the "
+    "arguments, look for the cause with another tool, or tell the user what blocks you."
 )
 SAME_FAULT_WARNING = (
-    "This is wrong in the same way as before. Once more and the turn is stopped: send exactly the arguments that the "
-    "tool names, use another tool, or tell the user what blocks you."
+    "This call has the same mistake as before. If it happens once more, the turn is stopped: send "
+    "exactly the arguments that the tool names, use another tool, or tell the user what blocks you."
 )
 FAULT_ROW_WARNING = (
-    "No call of yours could be run for a while. Once more and the turn is stopped: tell the user what blocks you."
+    "None of your recent calls could run. If it happens once more, the turn is stopped: tell the user what blocks you."
 )
 _VARIES = re.compile(r"['\"`].*?['\"`]|\d+")
 
@@ -84,17 +84,17 @@ class LoopGuard(Struct, eq=False):
             name = call.request.name[:80]
             if call.is_malformed and self._faults.get(_describe_fault(call), 0) >= MAX_SAME_FAULT:
                 raise LoopDetected(
-                    f"Stopped: the arguments for {name} were wrong in the same way {MAX_SAME_FAULT} times in a row.",
+                    f"Stopped: the arguments for {name} had the same mistake {MAX_SAME_FAULT} times in a row.",
                     hint="Send the request again, or choose another model.",
                 )
             if not call.is_malformed and self._failures.get(_hash_call(call), 0) >= MAX_SAME_CALL:
                 raise LoopDetected(
-                    f"Stopped: the model made the same failing call of {name} {MAX_SAME_CALL} times.",
+                    f"Stopped: the model made the same failing call to {name} {MAX_SAME_CALL} times.",
                     hint="Say what to do differently, or send the request again.",
                 )
         if self._fault_row >= MAX_FAULTS_IN_A_ROW:
             raise LoopDetected(
-                f"Stopped: none of the model's calls could be run, {self._fault_row} times in a row.",
+                f"Stopped: none of the model's calls could run, {self._fault_row} times in a row.",
                 hint="Send the request again, or choose another model.",
             )
 
@@ -114,7 +114,7 @@ class LoopGuard(Struct, eq=False):
         if self._state.pending_steers or self._state.unreported_answers:
             return True
         if answer.reason == "refused":
-            hint = "Say it otherwise, or choose another model with /model."
+            hint = "Rephrase it, or choose another model with /model."
             raise ProviderError(f"{self._routes.current.id} refused to answer.", code="model_refused", hint=hint)
         if answer.reason == "paused":
             return self._count_pause()
@@ -132,7 +132,7 @@ class LoopGuard(Struct, eq=False):
         if self._pause_count > MAX_PAUSES:
             raise LoopDetected(
                 f"Stopped: the model's server paused {self._pause_count} times in this turn.",
-                hint="Send another message to go on.",
+                hint="Send another message to continue.",
             )
         return True
 
@@ -142,7 +142,7 @@ class LoopGuard(Struct, eq=False):
             append_reminder(self._emit, render(f"reminders/{name}", call=False))
             return True
         if is_empty:
-            message = f"{self._routes.current.id} answered nothing, {self._nudge_count} times in a row."
+            message = f"{self._routes.current.id} returned nothing, {self._nudge_count} times in a row."
             hint = "Send it again, or choose another model with /model."
             raise ProviderError(message, code="empty_answer", hint=hint)
         return False
@@ -151,7 +151,7 @@ class LoopGuard(Struct, eq=False):
         self._objection_count += 1
         if self._objection_count >= MAX_OBJECTIONS:
             raise LoopDetected(
-                f"Stopped: {self._objection_count} answers in a row were not in the form that the model was asked for.",
+                f"Stopped: {self._objection_count} answers in a row were not in the requested form.",
                 hint=f"Choose another model, or another dialect for {self._routes.current.id} in your configuration.",
             )
         self._emit(MessageAppended(message=UserMessage(content=problem, origin="program")))

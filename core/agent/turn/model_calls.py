@@ -79,9 +79,9 @@ class Backoff(Struct, eq=False, kw_only=True):
         if self.attempt > 1:
             attempt_note = f"It was tried {self.attempt} times in {now - min(self._first_failures.values()):.0f} s. "
         if (wait := error.retry_after) is not None and wait >= LONG_WAIT:
-            asks = f"It asks to be left alone for {format_duration(wait)}."
-            limit_note = f"At most {self.budget:.0f} s are waited for a model. "
-            return f"{asks} {limit_note}{attempt_note}Send the prompt again then, or choose another model with /model."
+            asks = f"It asks for a pause of {format_duration(wait)}."
+            limit_note = f"The limit for waiting on a model is {self.budget:.0f} s. "
+            return f"{asks} {limit_note}{attempt_note}Send the prompt again later, or choose another model with /model."
         return f"{attempt_note}{error.hint}"
 
 
@@ -111,7 +111,7 @@ class ModelCalls(Struct, eq=False):
                 self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
                 if answer.problem and not answer.calls and self._is_leaking():
-                    await self._switch_to_text_calls("It wrote a call that its server did not make one of.")
+                    await self._switch_to_text_calls("It wrote a call that its server could not turn into one.")
                 return answer
             except ContextOverflow as overflow:
                 if is_shortened:
@@ -250,7 +250,7 @@ class ModelCalls(Struct, eq=False):
         ):  # it has grown by a fifth since the last time
             await self._compact(is_full=full)
         if full and memory.meter.count_tokens(self.setup.size, self._state.messages) >= tokens:
-            raise _build_too_long(ContextOverflow("the last answer did not fit into it."))
+            raise _build_too_long(ContextOverflow("the last answer did not fit."))
 
     async def use_model_of(self, todo: Todo | None) -> None:
         """Switch to the model and effort of the current todo, if the project is trusted."""

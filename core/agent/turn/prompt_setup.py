@@ -37,9 +37,9 @@ from core.state.session import SessionState
 from core.tools.toolset import Toolset, choose_edit_format
 from core.user_dirs import get_config_dir
 
-CALLS_IN_TEXT = "{} takes no function calls, so it writes what it wants done into its text (tags)."
-OTHER_TOOLS = "This version of the program has other tools than the one that this session began with."
-OTHER_TOOLS_HINT = "The model is told of them, so the whole conversation is read anew once."
+CALLS_IN_TEXT = "{} supports no function calls, so it writes its calls as text (tags)."
+OTHER_TOOLS = "This version of the program has other tools than the one this session started with."
+OTHER_TOOLS_HINT = "The model gets the new list, so the whole conversation is sent uncached once."
 # Tools for which the tags dialect has special tags, or which it does not need.
 _TOOLS_WITH_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool"})
 

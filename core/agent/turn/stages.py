@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.side_requests import SideRequests
 from core.agent.base.approvals import Approver
 from core.agent.base.name_lookup import open_lookup
 from core.agent.context.turn_context import TurnContext
-from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.capabilities import CapabilityFactory
-from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gate import Gate
 from core.agent.turn.compaction import Compactor
 from core.tools.base import EditRequest
 
@@ -24,34 +20,15 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
 
         return await resolve_edit(build_side_requests(context), request)
 
-    lookup = open_lookup(context.languages)
-    approver = Approver(context.user, context.permissions, context.emit, context.hooks)
     return CapabilityFactory(
-        approver,
-        context.python,
-        context.plans,
-        context.memory.read_digests,
-        apply_edit,
-        lookup,
-        context.search,
-        context.outward,
-    )
-
-
-def build_gate(
-    context: TurnContext, capabilities: CapabilityFactory, documents: TurnDocuments, diagnostics: EditDiagnostics
-) -> Gate:
-    """Build the gate for this turn's calls."""
-    return Gate(
-        documents,
-        capabilities,
-        capabilities.approver,
-        context.permissions,
-        context.tools,
-        context.emit,
-        context.turn_id,
-        diagnostics,
-        CallHooks(context.hooks, context.permissions),
+        approver=Approver(context.user, context.permissions, context.emit, context.hooks),
+        python=context.python,
+        plans=context.plans,
+        digests=context.memory.read_digests,
+        apply_edit=apply_edit,
+        names=open_lookup(context.languages),
+        search=context.search,
+        outward=context.outward,
     )
 
 

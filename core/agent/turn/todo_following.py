@@ -67,7 +67,7 @@ async def read_back_statuses(
         )
     except AgentTuiError as error:
         return StatusReadback(
-            notes=(f"Your change of the plan file can't be read, so none of it counts: {error.message}",)
+            notes=(f"Your edit of the plan file can't be read, so none of it was applied: {error.message}",)
         )
     notes: list[str] = []
     for key, status in status_changes:

@@ -90,7 +90,7 @@ class TurnPolicy(Struct, eq=False):
                 Notice(
                     level="info",
                     message=f"The build stopped: {count} left.",
-                    hint="Building again goes on there (b in the plan, or /build).",
+                    hint="Building again continues from there (b in the plan, or /build).",
                 )
             )
             return False
@@ -121,12 +121,13 @@ class PromptRefused(AgentTuiError):
 
 
 class TurnHooks(Struct, eq=False):
-    """The hooks of one turn. `_loops`: the number of continuations by hooks; `_asked`: ids of checked messages."""
+    """The hooks of one turn. `last_answer`: the latest text of it; `_loops`: the number of continuations by hooks;
+    `_asked`: ids of checked messages."""
 
     _context: TurnContext
     _loops: int = 0
     _asked: set[str] = field(default_factory=set)
-    _last_answer: str = ""
+    last_answer: str = ""
 
     @property
     def _is_subagent(self) -> bool:
@@ -141,9 +142,8 @@ class TurnHooks(Struct, eq=False):
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
         fields = {"task": prompt, "prompt": prompt, "attachments": []}
         outcome = await hooks.run(HookOccasion(event=event, fields=fields, subjects=self._list_subjects(event)))
-        if outcome.is_denied:
-            hint = "Nothing of it was sent. /hooks lists the hooks."
-            raise PromptRefused(outcome.describe_refusal(), hint=hint)
+        if (refusal := outcome.describe_refusal()) is not None:
+            raise PromptRefused(refusal, hint="Nothing was sent. /hooks lists the hooks.")
         return "\n".join(filter(None, (*contexts, outcome.context)))
 
     async def _begin_session(self) -> HookOutcome:
@@ -175,15 +175,16 @@ class TurnHooks(Struct, eq=False):
                 subjects=self._list_subjects(HookEvent.BEFORE_PROMPT),
             )
             outcome = await context.hooks.run(occasion)
-            if outcome.is_denied and identity in context.state.pending_steers:
+            refusal = outcome.describe_refusal()
+            if refusal is not None and identity in context.state.pending_steers:
                 context.emit(SteerReturned(id=identity, text=text))
-                context.emit(Notice(level="warning", message=outcome.describe_refusal()))
+                context.emit(Notice(level="warning", message=refusal))
             elif outcome.context:
-                self._append(outcome.context)
+                self.append_context(outcome.context)
 
     async def report_answer(self, text: str) -> None:
         """Run the hooks for the text of an answer."""
-        self._last_answer = text or self._last_answer
+        self.last_answer = text or self.last_answer
         hooks = self._context.hooks
         if text and hooks.has(HookEvent.AFTER_RESPONSE):
             await hooks.run(HookOccasion(event=HookEvent.AFTER_RESPONSE, fields={"text": text}))
@@ -195,14 +196,17 @@ class TurnHooks(Struct, eq=False):
         A turn that would end continues with the follow-up of hooks."""
         if self._context.hooks.pop_stop():
             return False
-        if goes_on:
-            return True
+        return goes_on or bool(await self.request_followup())
+
+    async def request_followup(self) -> str:
+        """Run the hooks for a turn that is about to end. Return their follow-up, which is appended to the history, "" =
+        the turn ends."""
         outcome = await self._report_stop("completed")
         if not outcome.followup or outcome.ends_turn or self._loops >= MAX_LOOPS:
-            return False
+            return ""
         self._loops += 1
-        self._append(outcome.followup)
-        return True
+        self.append_context(outcome.followup)
+        return outcome.followup
 
     async def report_failure(self) -> None:
         """Run the hooks for a turn that ends with an error; they can't continue it."""
@@ -214,8 +218,8 @@ class TurnHooks(Struct, eq=False):
             "status": status,
             "loop_count": self._loops,
             "stop_hook_active": self._loops > 0,
-            "last_assistant_message": self._last_answer,
-            "summary": self._last_answer,
+            "last_assistant_message": self.last_answer,
+            "summary": self.last_answer,
             "modified_files": sorted(self._context.state.changes),
         }
         subjects = self._list_subjects(event) if self._is_subagent else ("Stop",)
@@ -223,10 +227,12 @@ class TurnHooks(Struct, eq=False):
             HookOccasion(event=event, fields=fields, subjects=subjects, loops=self._loops)
         )
 
-    def _append(self, text: str) -> None:
-        append_reminder(self._context.emit, f"A hook says:\n{escape_tags(text)}")
-
     def append_context(self, text: str) -> None:
-        """Append the additions of hooks to the prompt, if any."""
+        """Append a text of hooks to the history, if any."""
         if text:
-            self._append(text)
+            append_reminder(self._context.emit, format_hook_text(text))
+
+
+def format_hook_text(text: str) -> str:
+    """Format a text of hooks for a model."""
+    return f"A hook says:\n{escape_tags(text)}"

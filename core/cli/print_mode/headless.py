@@ -18,7 +18,7 @@ from math import ceil
 from pathlib import Path
 from typing import Final, TextIO
 
-from core.cli.arguments import PrintArguments
+from core.arguments import PrintArguments
 from core.cli.print_mode.printer import (
     BACKGROUND_EVENTS,
     RETRIES,
@@ -95,14 +95,14 @@ def read_prompt(arguments: PrintArguments, stdin: TextIO | None) -> str:
         if len(data) > MAX_STDIN:
             raise ConfigError(
                 f"standard input holds more than {MAX_STDIN // 2**20} MB.",
-                hint="Put it into a file and name the file in the prompt.",
+                hint="Put it in a file and name the file in the prompt.",
                 code="stdin_too_large",
             )
         stdin_text = data.decode("utf-8", "replace")
         try:
             data.decode("utf-8")
         except UnicodeDecodeError as problem:
-            explanation = f"(byte {problem.start}): what could not be read became {REPLACEMENT}."
+            explanation = f"(byte {problem.start}): unreadable bytes became {REPLACEMENT}."
             sys.stderr.write(f"! standard input is not UTF-8 {explanation}\n")
     if not stdin_text.strip():
         return prompt
@@ -306,7 +306,7 @@ class _PrintRun:
         if not self._is_resumed and _lacks_key(turn):  # nothing to continue, and `-c` would open it
             await self._engine.submit(cmd.SessionClose(session=self._session, discard=True))
         if loss is not None and not has_failed:
-            sys.stderr.write(f"! {to_one_line(f'{loss.message} It can not be gone on with.')}\n")
+            sys.stderr.write(f"! {to_one_line(f'{loss.message} The session can not be resumed.')}\n")
             return ExitCode.FAILED
         if has_failed:
             return ENDS.get(turn.reason, ExitCode.FAILED)
@@ -338,10 +338,10 @@ class _PrintRun:
 
     async def _save_pending(self, state: SessionState) -> None:
         """Save pending changes of a private session without the conversation: nobody could be asked about them."""
-        message = "! Private: nothing of the conversation is kept."
+        message = "! Private: the conversation is not saved."
         if state.changes:
             reply = await self._engine.submit(cmd.PendingKeep(session=self._session))
-            notice = "What waits for your review is, without the conversation: agent-tui review"
+            notice = "The changes pending review are saved, without the conversation: agent-tui review"
             message += f" {reply.message if isinstance(reply, cmd.Reject) else notice}"
         sys.stderr.write(f"{message}\n")
 

@@ -44,29 +44,29 @@ def add_print_options(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const="",
         metavar="PROMPT",
-        help="run one prompt, print the answer and leave; stdin is read when it is piped",
+        help="run one prompt, print the answer and exit; piped stdin is read",
     )
     group.add_argument(
         "--output-format",
         choices=OUTPUT_FORMATS,
         metavar="FORMAT",
-        help="text (default), json: one response object, stream-json: one event a line",
+        help="text (default), json: one response object, stream-json: one event per line",
     )
     group.add_argument(
         "--json-schema",
         type=parse_json_schema,
         metavar="FILE",
-        help="the answer is one JSON value that is valid under this schema, or the run has failed",
+        help="the answer must be one JSON value that is valid under this schema, or the run fails",
     )
-    group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF along; - is stdin")
+    group.add_argument("--image", action="append", metavar="FILE", help="send this picture or PDF with it; - is stdin")
     group.add_argument(
         "--append-system-prompt",
         type=parse_instructions,
         metavar="TEXT",
-        help="end the system prompt of the new session with this",
+        help="append this to the new session's system prompt",
     )
     group.add_argument(
-        "--add-dir", action="append", type=parse_added, metavar="DIR", help="a further directory that may be read"
+        "--add-dir", action="append", type=parse_added, metavar="DIR", help="another directory that may be read"
     )
     _add_rights_options(group)
     _add_end_options(group)
@@ -77,15 +77,15 @@ def _add_end_options(group: argparse._ArgumentGroup) -> None:
         "--best",
         type=parse_candidates,
         metavar="N|MODELS",
-        help="try the prompt N times, or with each of these models, and compare; `-c` and /best take one",
+        help="try the prompt N times, or with each of these models, and compare; `-c` and /best choose one",
     )
     group.add_argument(
         "--accept",
         action="append",
         type=parse_accepted,
         metavar="WHICH",
-        help="edits to accept at the end: none (default; they wait for your review), all, verified (a check has passed "
-        "over them), or a path or pattern of the project, as often as it is given",
+        help="edits to accept at the end: none (default; they stay pending review), all, verified (a "
+        "check passed on them), or a path or pattern of the project; repeatable",
     )
 
 
@@ -95,19 +95,22 @@ def _add_rights_options(group: argparse._ArgumentGroup) -> None:
         action="append",
         type=parse_allowing_rule,
         metavar="RULE",
-        help="a permission rule that allows, in this run: 'WebFetch(example.org)', 'Machine(git push)'; see docs",
+        help=(
+            "a permission rule that allows, for this run: 'WebFetch(example.org)', 'Machine(git "
+            "push)' (needs a trusted project); see docs"
+        ),
     )
     group.add_argument(
         "--allowed-tools",
         type=parse_tool_names,
         metavar="NAMES",
-        help="the only tools that may be called in this run, with commas: read_file,grep",
+        help="the only tools that may be called in this run, separated by commas: read_file,grep",
     )
     group.add_argument(
         "--tools",
         type=parse_tools,
         metavar="JSON",
-        help='what tools may do in this run, as [tools.NAME] does: \'{"run_terminal_cmd": {"enabled": false}}\'',
+        help='limits on tools for this run, like [tools.NAME]: \'{"run_terminal_cmd": {"enabled": false}}\'',
     )
 
 
@@ -146,7 +149,7 @@ def parse_accepted(text: str) -> str:
     """Return `none`, `all`, `verified`, or a path or pattern below the project."""
     path = text.removeprefix("./").rstrip("/")
     if not path or path.startswith(("/", "~")) or ".." in path.split("/"):
-        raise argparse.ArgumentTypeError(f"{text!r} is none of {', '.join(sorted(_KINDS))}, and no path of the project")
+        raise argparse.ArgumentTypeError(f"{text!r} is neither {', '.join(sorted(_KINDS))}, nor a path of the project")
     return path
 
 
@@ -181,16 +184,16 @@ def check_print_options(args: argparse.Namespace, parser: Parser) -> None:
     """Exit with an error if options of `-p` contradict each other."""
     accept = args.accept or []
     if len(accept) > 1 and {"none", "all"} & set(accept):
-        parser.error("--accept none and --accept all stand alone")
+        parser.error("--accept none and --accept all can't be combined with others")
     if args.best and set(accept) - {"none"}:
         parser.error(f"--best leaves the choice to you: leave out --accept {accept[0]}")
     if args.best and (args.tools is not None or args.allowed_tools is not None):
         name = "--tools" if args.tools is not None else "--allowed-tools"
-        parser.error(f"{name} does not go with --best: write [tools.NAME] into the configuration")
+        parser.error(f"{name} can't be combined with --best: set [tools.NAME] in the configuration")
     if args.best and args.json_schema is not None:
-        parser.error("--json-schema does not go with --best: nothing is answered until you take one")
+        parser.error("--json-schema can't be combined with --best: there is no answer until you choose one")
     if args.append_system_prompt is not None and (args.continue_last or args.resume):
-        parser.error("--append-system-prompt is for a new session: the system prompt of another is fixed")
+        parser.error("--append-system-prompt is for a new session: an existing session keeps its system prompt")
 
 
 def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:

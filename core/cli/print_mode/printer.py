@@ -33,7 +33,7 @@ BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)
 _UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
 MAX_SCHEMA = 256 * 1024  # bytes
 MAX_TOLD = 600  # characters of the problem with an answer
-NOT_VALID = "The answer is not the JSON that was asked for: {}"
+NOT_VALID = "The answer is not the requested JSON: {}"
 RETRIES = 2  # prompts that report the problem to the model
 
 
@@ -80,15 +80,13 @@ def format_review_notice(response: Response) -> list[str]:
         count = len(waiting)
         rename_count = sum(bool(change.renamed_from) for change in waiting)
         rename_note = f" ({rename_count} renamed)" if rename_count else ""
-        lines.append(
-            f"{count} {'file waits' if count == 1 else 'files wait'} for your review{rename_note}: agent-tui -c"
-        )
+        lines.append(f"{count} {'file' if count == 1 else 'files'} pending review{rename_note}: agent-tui -c")
     groups = group_renames(waiting)
     grouped_paths = {path for group in groups for path in group.files}
     lines += [f"  {format_rename(group)}" for group in groups]
     lines += [f"  {_format_waiting(change)}" for change in waiting if change.path not in grouped_paths]
     if bulks:
-        lines.append("Decided on as a whole, by name: agent-tui review --accept NAME")
+        lines.append("Accept each as a whole, by name: agent-tui review --accept NAME")
     return [*lines, *(f"  {_format_bulk(bulk)}" for bulk in bulks)]
 
 
@@ -106,7 +104,7 @@ def _format_waiting(change: PendingChange) -> str:
 
 def _format_bulk(bulk: PendingBulk) -> str:
     deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
-    description = "git state" if bulk.kind == "git" else "too large to be shown by its lines"
+    description = "git state" if bulk.kind == "git" else "too large to show line by line"
     files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
     size = f"{files}, {bulk.bytes / 1e6:.1f} MB{deletions}"
     return f"{display_name(bulk.root)} ({description}: {size}){_explain(is_protected=False, conflict=bulk.conflict)}"
@@ -289,7 +287,7 @@ def _describe_event(event: ev.AnyEvent) -> str:
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"
         case ev.EffectsRecorded(command=command, on_machine=True):
-            return f"! On your machine, outside of the box: {command}"
+            return f"! Unsandboxed, on your machine: {command}"
         case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
             return f"! {message} {hint}".rstrip()
         case ev.SessionResumed(repaired=repaired) if repaired:
@@ -303,7 +301,7 @@ def _describe_event(event: ev.AnyEvent) -> str:
 def _describe_retry(event: ev.StepRetried) -> str:
     if event.delay_ms:
         return f"Attempt {event.attempt} in {event.delay_ms / 1000:.1f} s."
-    return f"Attempt {event.attempt} follows." if event.attempt > 1 else "It is asked again."
+    return f"Trying again, attempt {event.attempt}." if event.attempt > 1 else "Trying again."
 
 
 def _describe_failure(response: Response) -> list[str]:
@@ -370,13 +368,13 @@ def read_schema(path: Path) -> dict[str, Any] | bool:
             raise ConfigError(f"{path} is larger than {MAX_SCHEMA // 1024} KB.", code="schema_invalid")
         schema: dict[str, Any] | bool = decode_json(data)
         if not isinstance(schema, dict | bool):
-            raise ConfigError(f"{path} is no JSON Schema: an object is expected.", code="schema_invalid")
+            raise ConfigError(f"{path} is not a JSON Schema: an object is expected.", code="schema_invalid")
         validator_for(schema, default=Draft202012Validator).check_schema(schema)
     except (OSError, msgspec.DecodeError, RecursionError) as problem:
         raise ConfigError(f"{path} can't be read as JSON: {problem}.", code="schema_invalid") from problem
     except SchemaError as problem:
         raise ConfigError(
-            f"{path} is no JSON Schema: {_shorten_problem(problem.message)}.", code="schema_invalid"
+            f"{path} is not a JSON Schema: {_shorten_problem(problem.message)}.", code="schema_invalid"
         ) from problem
     return schema
 
@@ -400,7 +398,7 @@ class JsonAnswer(Struct, eq=False):
 
     def read(self, documents: list[d.AnyDocument]) -> bool:
         """Read the answer from the end of a turn's documents. Returns False if there is no valid one."""
-        self.problem = "it is not one JSON value."
+        self.problem = "it is not a single JSON value."
         for text in _list_candidates(documents):
             try:
                 value = parse_json(text, parse_constant=_refuse_constant)
@@ -422,12 +420,12 @@ class JsonAnswer(Struct, eq=False):
         try:
             error = best_match(validator.iter_errors(value))
         except Exception as problem:  # the library fails on dangling references and invalid patterns
-            return f"the schema can't be followed: {_shorten_problem(str(problem))}."
+            return f"the schema can't be used: {_shorten_problem(str(problem))}."
         return "" if error is None else f"at {error.json_path}: {_shorten_problem(error.message)}."
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _shorten_problem(text: str) -> str:

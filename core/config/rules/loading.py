@@ -53,7 +53,7 @@ NO_FILE = frozenset({"not_found", "not_a_file", "path_escapes"})
 PROSE = (".md", ".mdc", ".mdx", ".txt", ".rst")
 _REFERENCE = re.compile(r"(?<![\w@./`\\-])@(~?[\w.\-/][^\s`\"'<>|,;:()\[\]{}*]*)")
 _CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
-UNTRUSTED_REASON = "it is not as it was when you trusted this project"
+UNTRUSTED_REASON = "it has changed since you trusted this project"
 
 
 def load_rule_files(
@@ -117,8 +117,8 @@ def _list_sources(rule_root: RuleRoot, directory: str) -> Iterator[_Source]:
 
 def _describe_neighbours(name: str, present: Set[str]) -> str:
     if name == OVERRIDE and "AGENTS.md" in present:
-        return "in place of AGENTS.md beside it"
-    return "read after AGENTS.md beside it" if "CLAUDE" in name and present & {OVERRIDE, "AGENTS.md"} else ""
+        return "replaces AGENTS.md beside it"
+    return "loaded after AGENTS.md beside it" if "CLAUDE" in name and present & {OVERRIDE, "AGENTS.md"} else ""
 
 
 class _Source(Struct, frozen=True):
@@ -152,7 +152,7 @@ class _Loader(Struct, eq=False):
 
     def _refuse(self, display_path: str, data: bytes) -> str:
         if may_be_secret(display_path.rpartition("/")[2]):
-            return "its name is one of files with secrets"
+            return "its name suggests secrets"
         return "" if not self.root.is_project or self.is_trusted(display_path, data) else UNTRUSTED_REASON
 
     def _parse(self, source: _Source, data: bytes) -> AgentRule | None:
@@ -164,7 +164,7 @@ class _Loader(Struct, eq=False):
         front: FrontMatter = {}
         if _has_front_matter(source.path):
             if is_unclosed(text):
-                notes.append("its front matter does not end with ---, so none of it holds")
+                notes.append("its front matter does not end with ---, so it is not loaded")
             front, text = split_front_matter(text)
         if not (body := text.strip()):
             return None
@@ -265,7 +265,7 @@ class ImportReader:
                 continue
             target, data = source
             if target in chain:
-                self.problems.append(f"@{reference} in {self._root.show(path)} leads in a circle")
+                self.problems.append(f"@{reference} in {self._root.show(path)} imports itself in a circle")
             elif target in self._seen:
                 continue
             elif refusal := self._refuse(target, data, len(chain)):
@@ -293,7 +293,7 @@ class ImportReader:
                 return target, self._root.read(target)
             except PathRefused as refused:
                 if refused.code == "path_escapes" and _is_plainly_a_file(reference):
-                    refusal = "refused: it leads out of the project"
+                    refusal = "not allowed: it points outside the project"
                 elif refused.code not in NO_FILE:
                     refusal = refusal or f"not read: {refused.message.rstrip('.')}"
         if refusal:

@@ -26,7 +26,7 @@ FILE_NAME: Final = "memory.json"
 MAX_NOTES: Final = 100
 MAX_WAITING: Final = 20
 MAX_NOTE: Final = 1_000  # characters
-_SEE: Final = "/memory and `agent-tui memory` list what is kept."
+_SEE: Final = "/memory and `agent-tui memory` list the notes."
 
 Notes = tuple[MemoryNote, ...]
 
@@ -52,15 +52,15 @@ class ProjectNotes:
         def append(notes: Notes) -> Notes:
             same = next((memory_note for memory_note in notes if memory_note.text == note.text), None)
             if same is not None and (same.is_kept or not is_kept):
-                state = "is kept" if same.is_kept else "waits for a verdict"
-                raise CommandRejected(f"this note {state} already.", hint=_SEE, code="note_known")
+                state = "is kept" if same.is_kept else "is waiting for your decision"
+                raise CommandRejected(f"this note is {state} already.", hint=_SEE, code="note_known")
             if sum(memory_note.is_kept == is_kept for memory_note in notes) >= (MAX_NOTES if is_kept else MAX_WAITING):
                 status = "kept" if is_kept else "waiting"
-                raise CommandRejected(f"as many notes are {status} as there may be.", hint=_SEE, code="notes_full")
+                raise CommandRejected(f"the limit of {status} notes is reached.", hint=_SEE, code="notes_full")
             return (*(memory_note for memory_note in notes if memory_note is not same), note)
 
         if not note.text:
-            raise CommandRejected("the note says nothing.", code="note_empty")
+            raise CommandRejected("the note is empty.", code="note_empty")
         self._change(append)
         return note
 
@@ -93,7 +93,7 @@ class ProjectNotes:
     @staticmethod
     def _find(notes: Notes, identity: str) -> None:
         if not any(note.id == identity for note in notes):
-            raise CommandRejected(f"there is no note {identity!r} any more.", hint=_SEE, code="note_unknown")
+            raise CommandRejected(f"there is no note {identity!r}.", hint=_SEE, code="note_unknown")
 
     def _change(self, change: Callable[[Notes], Notes]) -> None:
         def replace_notes(record: _NotesOfProjects) -> _NotesOfProjects:

@@ -78,7 +78,7 @@ class ProjectRoot:
     def resolve(self, path: str) -> str:
         plain = posixpath.normpath(path)
         if path.startswith(("/", "~")) or plain == ".." or plain.startswith("../"):
-            raise PathRefused("it leads out of the project", code="path_escapes")
+            raise PathRefused("it points outside the project", code="path_escapes")
         return plain
 
 
@@ -170,6 +170,6 @@ def iterate_rule_paths(workspace: Workspace) -> Iterator[str]:
 
 
 def list_directories_above(path: str) -> list[str]:
-    """Return the directories that contain a path, outermost ("") first."""
+    """Return the directories that contain a path, outermost "" first."""
     parts = path.split("/")[:-1] if path else []
     return ["/".join(parts[:count]) for count in range(len(parts) + 1)]

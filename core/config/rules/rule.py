@@ -12,8 +12,8 @@ from core.config.rules.globs import matches
 from core.protocol.events import LoadedRule, RuleKind
 
 MAX_TOTAL_BYTES = 128 * 1024
-MEMORY_REASON = "memory: you accepted this note"
-LISTED = "listed: the agent fetches it when it fits"
+MEMORY_REASON = "memory: a note you accepted"
+LISTED = "listed: the agent fetches it when needed"
 NAMED_KINDS = frozenset({"always", "globs", "described", "manual"})
 _UNCONDITIONAL = frozenset({"always", "agents_md", "claude_md", "memory"})
 
@@ -97,9 +97,9 @@ def choose_rules(files: RuleFiles, occasion: RuleOccasion = NO_OCCASION) -> tupl
         choice = _choose(rule, files.here, paths, occasion.named)
         size = len(rule.text.encode())
         if choice.binds and (same := paths_by_text.get(rule.text)):
-            choice = RuleChoice(rule=rule, binds=False, reason=f"the same as {same}")
+            choice = RuleChoice(rule=rule, binds=False, reason=f"same as {same}")
         elif choice.binds and size > remaining_bytes:
-            limit = f"left out: all rules together are larger than {MAX_TOTAL_BYTES // 1024} KiB"
+            limit = f"left out: all rules together exceed {MAX_TOTAL_BYTES // 1024} KiB"
             choice = RuleChoice(rule=rule, binds=False, reason=limit)
         if choice.binds:
             paths_by_text[rule.text] = rule.path
@@ -117,16 +117,16 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
     if rule.kind in _UNCONDITIONAL:
         if is_enclosing:
             return RuleChoice(rule=rule, binds=True, reason=_explain_unconditional(rule))
-        reason = f"for files below its folder, as {match}" if match else "no file below its folder is at hand"
+        reason = f"for files in its folder, such as {match}" if match else "no file from its folder is in use"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
     if rule.kind == "globs":
         patterns = ", ".join(rule.globs)
-        reason = f"{match} matches {patterns}" if match else f"no file at hand matches {patterns}"
+        reason = f"{match} matches {patterns}" if match else f"no file in use matches {patterns}"
         return RuleChoice(rule=rule, binds=bool(match), reason=reason)
     if rule.kind == "described":
         is_listed = is_enclosing or bool(match)
         return RuleChoice(rule=rule, binds=False, reason=LISTED, is_listed=is_listed)
-    return RuleChoice(rule=rule, binds=False, reason=f"only when you name it: @{rule.name}")
+    return RuleChoice(rule=rule, binds=False, reason=f"only when you mention it: @{rule.name}")
 
 
 def _explain_unconditional(rule: AgentRule) -> str:
@@ -136,7 +136,7 @@ def _explain_unconditional(rule: AgentRule) -> str:
         case "always":
             return "always" if not rule.owner else f"imported by {rule.owner}"
         case _:
-            return f"imported by {rule.owner}" if rule.owner else "stands around every file"
+            return f"imported by {rule.owner}" if rule.owner else "applies to every file"
 
 
 def find_mentioned_rules(files: RuleFiles, words: Collection[str]) -> frozenset[str]:
@@ -171,7 +171,7 @@ def list_loaded(
         if is_told or not only_told:
             row = choice.to_loaded(position if is_told else 0)
             is_older = choice.rule.path in earlier_paths and not choice.binds and not choice.is_listed
-            rows.append(replace(row, reason=f"told earlier in this session; {row.reason}") if is_older else row)
+            rows.append(replace(row, reason=f"sent earlier in this session; {row.reason}") if is_older else row)
     return (*rows, *files.problems)
 
 

@@ -35,7 +35,7 @@ def check_remarks(new: Sequence[str], file_lines: Collection[str]) -> None:
     """Raise `UndecidedEdit` if a line that looks like a marker may be part of a longer comment."""
     for row in new:
         if may_be_remark(row) and row.strip() not in file_lines:
-            raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for lines that stay, or be a part of a comment")
+            raise UndecidedEdit(f"{row.strip()[:80]!r} may stand for unchanged lines, or be part of a comment")
 
 
 def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> None:
@@ -47,7 +47,7 @@ def check_marker_words(rows: Sequence[str], lines: TextLines, after: str) -> Non
     )
     for row in words - {line.strip() for line in lines.bodies}:
         if row in {line.strip() for line in after.splitlines()}:
-            raise UndecidedEdit(f"{row[:80]!r} may stand for lines that stay, or be one of them")
+            raise UndecidedEdit(f"{row[:80]!r} may stand for unchanged lines, or be one of them")
 
 
 def tokenise_draft(new: Sequence[str], lines: TextLines) -> list[DraftToken]:

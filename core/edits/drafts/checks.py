@@ -53,7 +53,7 @@ class AlignedDraft:
 def find_objection(aligned: AlignedDraft) -> str:
     """Return why the result may be wrong; "" = no check objects."""
     if _is_marker_emptied(aligned):
-        return "code would go where it says that code stays"
+        return "it puts code where it says that code is unchanged"
     return next(filter(None, (find(aligned) for find in _OBJECTIONS)), "")
 
 
@@ -110,7 +110,7 @@ def _find_ambiguous_container(aligned: AlignedDraft) -> str:
     tops = [(token, old) for token, old in matches if above[token] < 0 and not CONTINUED.match(texts[token])]
     is_placed = any(counts[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matches)
     if not is_placed and any(aligned.tokens[token].depth for token, _ in tops):
-        return f"there is more than one {tops[0][1][:80]!r}, and it does not say in what"
+        return f"there is more than one {tops[0][1][:80]!r}, and it does not say which one it is in"
     return ""
 
 
@@ -199,7 +199,7 @@ def _find_deleted_definition(aligned: AlignedDraft) -> str:
                 continue
             outer = [measure_depth(bodies[edge]) < depth for edge in (above, below) if 0 <= edge < len(bodies)]
             if len(outer) < 2 or any(outer):
-                return f"{bodies[index].strip()[:80]!r} would go, and the edit does not mention it"
+                return f"{bodies[index].strip()[:80]!r} would be deleted, and the edit does not mention it"
     return ""
 
 
@@ -251,7 +251,7 @@ def find_unmentioned_change(before: str, after: str, draft: str) -> str:
         return f"lines {first}-{old_last} would change, which is more than can be checked"
     old, new = split_lines(before).bodies, split_lines(after).bodies
     if dropped_line := _find_dropped(old, new, split_lines(draft).bodies):
-        return f"the line {dropped_line[:120]!r} would be gone, and the draft has it"
+        return f"the line {dropped_line[:120]!r} would be deleted, although the draft has it"
     mentions, start = _Mentioned(old, split_lines(draft).bodies), first - 1
     matcher = SequenceMatcher(None, old[start:old_last], new[start:last], autojunk=False)
     changes = [code for code in matcher.get_opcodes() if code[0] != "equal"]

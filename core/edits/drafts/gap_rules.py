@@ -72,7 +72,7 @@ class GapRules:
             return f"{label} and the lines around it are not in the file"
         for gap in (gap for gap in self._gaps if any(token in piece for token in gap.added)):
             if self._repeats_name(gap):
-                return f"{label} names what the file has there, and keeps"
+                return f"{label} matches something in the file, and keeps"
             is_open = any(self.draft.depths[old] > 0 or OPENS.search(self.lines[old]) for old in gap.removed)
             if is_open and not is_inside:
                 return f"{label} may be new, or take the place of line {gap.removed[0] + 1}"
@@ -177,9 +177,9 @@ class GapRules:
         if twice := self._find_second_definition(gap):
             return f"{twice[:80]!r} would be there twice"
         if duplicate := self._find_duplicate_end(gap):
-            return f"{duplicate[:80]!r} stays, and would go"
+            return f"{duplicate[:80]!r} is kept, and would be deleted"
         if self._may_rewrite_start(gap):
-            return f"{self.tokens[gap.added[0]].text.strip()[:80]!r} and more may be new, or the start of what is there"
+            return f"{self.tokens[gap.added[0]].text.strip()[:80]!r} and more may be new, or the start of existing code"
         removed_indexes = [index for index in gap.removed if not self._is_mentioned(index, gap)]
         if (
             not removed_indexes
@@ -188,7 +188,7 @@ class GapRules:
             or self._is_whole_block(gap, removed_indexes)
         ):
             return ""
-        return f"line {removed_indexes[0] + 1} would go, and it does not say so"
+        return f"line {removed_indexes[0] + 1} would be deleted, and it does not say so"
 
     def _may_rewrite_start(self, gap: Gap) -> bool:
         """True if many lines are added right below the head of a block, and may be an addition or its new beginning."""

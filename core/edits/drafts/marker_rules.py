@@ -61,9 +61,9 @@ def check_target(rows: Sequence[str], marker_flags: Sequence[bool], bodies: Sequ
     ):
         return
     raise EditError(
-        f"None of the lines of the edit is in the file: not {draft_lines[0].strip()[:80]!r}, and nothing after it.",
-        hint="The file is not as the edit takes it to be. Read it again, and repeat a line of it before and after each "
-        "change. Nothing was changed.",
+        f"None of the edit's lines is in the file: not {draft_lines[0].strip()[:80]!r}, and nothing after it.",
+        hint="The file differs from what the edit assumes. Read it again, and repeat a line of it "
+        "before and after each change. Nothing was changed.",
     )
 
 
@@ -122,11 +122,11 @@ class _MarkerRules:
             if (is_removed or len(known_rows) >= _FEW) and any(
                 is_informative(row) and not CONTINUED.match(row) and not _IMPORT_LINE.match(row) for row in known_rows
             ):
-                return f"{known_rows[0][:80]!r} stands elsewhere"
+                return f"{known_rows[0][:80]!r} is elsewhere in the file"
         return ""
 
     def _report_removed(self, removed_indexes: Sequence[int]) -> str:
-        return f"line {removed_indexes[0] + 1} would go, and it does not say so" if removed_indexes else ""
+        return f"line {removed_indexes[0] + 1} would be deleted, and it does not say so" if removed_indexes else ""
 
     def _judge_inside(self, gap: Gap, lost_indexes: Sequence[int]) -> str:
         """Object to lines that would be removed within a piece: more than are added at an end of the file without a
@@ -143,7 +143,7 @@ class _MarkerRules:
             )
         min_depth = min((self.depths[index] for index in lost_indexes), default=0)
         if self._is_ambiguous(gap):
-            return "what it shows around its changes is there more than once"
+            return "the lines around its changes occur more than once"
         for row, step in ((gap.left, -1), (gap.right, 1)):
             run, is_open = self.draft.find_run(row, step, min_depth)
             has_neighbour = any(self.depths[index] <= self.depths[row.old or 0] for index in lost_indexes)

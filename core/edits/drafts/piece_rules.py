@@ -60,7 +60,7 @@ class PieceRules:
         new = above or below
         if not new or self._is_addition(new, anchors):
             return ""
-        return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file is not as the edit takes it to be"
+        return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file differs from what the edit assumes"
 
     def is_anchor(self, token: int) -> bool:
         """True if a token is a line of the file, or the head of a definition whose name the file defines."""

@@ -194,7 +194,7 @@ def _check_start(part: TextLines, rows: list[str]) -> None:
     file_lines = [body.strip() for body in part.bodies if body.strip()]
     index = file_lines.index(draft_lines[0]) if file_lines.count(draft_lines[0]) == 1 else 0
     if index and set(file_lines[:index]).isdisjoint(draft_lines):
-        raise UndecidedEdit(f"it begins with {draft_lines[0][:80]!r} and does not say what becomes of the lines before")
+        raise UndecidedEdit(f"it begins with {draft_lines[0][:80]!r} and does not say what happens to the lines before")
 
 
 def _check_range_ends(part: TextLines, tokens: list[DraftToken], ends: tuple[bool, bool]) -> None:
@@ -224,7 +224,7 @@ def _check_whole(part: TextLines, rows: list[str]) -> None:
     if any(is_marker(row) for row in rows) and len(draft_lines) < len(file_lines):
         raise UndecidedEdit("its marker may be a line of the file")
     if len(draft_lines) * 2 < len(file_lines) and shared_count * 2 >= len(draft_lines) > 0 and not all(same):
-        raise UndecidedEdit("it is a part of the file, and nothing says what becomes of the rest")
+        raise UndecidedEdit("it is a part of the file, and nothing says what happens to the rest")
 
 
 def _check_removals(part: TextLines, rows: list[str], new_text: str) -> None:
@@ -257,7 +257,7 @@ def _resolve_range(draft: FileDraft, count: int) -> tuple[int, int]:
     if start < 1:
         problem = "begins before line 1"
     elif max(start, last) > max(count, 1):
-        problem = f"is outside of the file, which has {count} lines"
+        problem = f"is outside the file, which has {count} lines"
     elif last < start and count:
         problem = "ends before it begins"
     if problem:

@@ -139,7 +139,7 @@ def _replace_unmarked(text: str, lines: TextLines, new: Sequence[str], path: str
     ):
         rest = rows[: rows.index(outer)] if outer in rows else []
         if any(map(is_informative, rest)) and set(rest).isdisjoint(draft_lines):
-            raise UndecidedEdit(f"it {verb} with {outer[:80]!r} and does not say what becomes of the lines {side}")
+            raise UndecidedEdit(f"it {verb} with {outer[:80]!r} and does not say what happens to the lines {side}")
     if shared_count * 4 >= len(set(old)) * (3 if has_lost_definition else 2) or (
         is_whole_file and not has_lost_definition
     ):

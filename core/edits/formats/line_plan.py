@@ -118,7 +118,7 @@ def _check_range(line_range: LineRange, count: int) -> None:
     last = count if line_range.end_line is not None and count else count + 1
     if line_range.start_line > last or (line_range.end_line or 0) > max(count, 1):
         raise EditError(
-            f"The range {_format_range(line_range)} is outside of the file, which has {count} lines.", hint=_HINT
+            f"The range {_format_range(line_range)} is outside the file, which has {count} lines.", hint=_HINT
         )
     if line_range.end_line is not None and line_range.end_line < line_range.start_line:
         raise EditError(f"The range {_format_range(line_range)} ends before it begins.", hint=_HINT)

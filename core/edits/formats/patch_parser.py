@@ -451,7 +451,7 @@ class V4AReader:
             if row.rstrip() == _END_OF_FILE:
                 return raw, rows, True
             if _OTHER_FRAME.match(row):
-                raise build_patch_error(f"{row[:60]!r} can't stand here", self.position)
+                raise build_patch_error(f"{row[:60]!r} is not allowed here", self.position)
             raw.append(row)
             rows.append(split_sign(row))
         return raw, rows, False

@@ -166,7 +166,7 @@ class _HunkSearch:
         """Build the `EditError` for lines that are missing in the named position, but occur elsewhere."""
         line_list = ", ".join(str(candidate.block.first + 1) for candidate in candidates[:20])
         return EditError(
-            f"The lines of the hunk do not stand {location}, but in another place: line {line_list}.",
+            f"The lines of the hunk are not {location}, but elsewhere: line {line_list}.",
             hint="Nothing was changed. Read the file again, and give the lines before and after the change.",
         )
 
@@ -406,7 +406,7 @@ def _find_gap(lines: TextLines, hunk: PatchHunk, scopes: Sequence[Scope]) -> int
     if scopes:
         if len(scopes) > 1:
             line_list = ", ".join(str(scope.line + 1) for scope in scopes[:20])
-            raise EditError(f"The line that @@ names stands at several places: lines {line_list}.", hint=_HINT)
+            raise EditError(f"The line that @@ names occurs at several places: lines {line_list}.", hint=_HINT)
         return scopes[0].line + 1
     if hunk.line is None or hunk.is_at_end:
         return len(lines)

@@ -105,7 +105,7 @@ class _BlockParser:
             if _ANY_END.match(row):
                 raise build_marker_error(f"{row.strip()} without a SEARCH before it", self.index + 1)
             if _DASHED[1].match(row) and self._has_end_without_start():
-                raise build_marker_error("======= stands outside of a block", self.index + 1)
+                raise build_marker_error("======= is outside a block", self.index + 1)
             if _CUT_OFF.match(row) and self.index == len(self.lines) - 1:
                 raise build_marker_error("the text ends in the middle of a marker", self.index + 1)
             self._read_tags(row)
@@ -143,7 +143,7 @@ class _BlockParser:
         if residue := _find_stray_marker(search) or _find_stray_marker(replace):
             raise build_marker_error(f"{residue[:60]!r} in {block_label} looks like a marker", end + 1)
         if any(_MISPLACED.match(row) for row in replace.splitlines()):
-            problem = f"a :start_line: stands in the REPLACE part of the block in line {begin + 1}"
+            problem = f"a :start_line: is in the REPLACE part of the block in line {begin + 1}"
             raise build_marker_error(problem, begin + 1)
         return SearchReplaceBlock(_unescape(search), _unescape(replace), path, line, tuple(others))
 
@@ -300,7 +300,7 @@ def apply_blocks(text: str, blocks: Sequence[SearchReplaceBlock]) -> SearchRepla
         return SearchReplaceResult(text=_fit_endings(text, blocks[0].replace), rungs=("whole_file",), lines=(1,))
     if any(not block.search for block in blocks):
         raise EditError(
-            "A block with an empty SEARCH part stands for the whole file and can't be mixed with other blocks.",
+            "A block with an empty SEARCH part means the whole file and can't be mixed with other blocks.",
             hint="Send it alone, or give the lines to replace. Nothing was changed.",
         )
     search_text = SearchText(text)

@@ -27,7 +27,7 @@ def replace_string(text: str, old_string: str, new_string: str, *, replace_all: 
     if old_string == new_string:
         raise EditError(
             "old_string and new_string are the same, so there is nothing to change.",
-            hint="Give the new text in new_string, or leave the call out.",
+            hint="Give the new text in new_string, or drop the call.",
         )
     match = locate(SearchText(text), old_string, new_string, replace_all=replace_all)
     count = 1 if match.rung == "elided" else len(match.splices)

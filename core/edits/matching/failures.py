@@ -50,7 +50,7 @@ def build_not_found_error(search_text: SearchText, old: str) -> EditError:
     nearest = _find_nearest(lines, old_lines)
     if not nearest:
         hint = "Nothing was changed. Read the file again and copy the text exactly."
-        return EditError("The text to replace was not found, and nothing in the file is near it.", hint=hint)
+        return EditError("The text to replace was not found, and nothing in the file resembles it.", hint=hint)
     best = nearest[0]
     positions = ", ".join(
         f"lines {match_candidate.start_line}-{match_candidate.end_line} ({match_candidate.similarity:.0%} alike)"
@@ -63,7 +63,7 @@ def build_not_found_error(search_text: SearchText, old: str) -> EditError:
     return EditError(
         f"The text to replace was not found. Nearest: {positions}.\n"
         f"Given text (-) against lines {best.start_line}-{best.end_line} of the file (+):\n{diff}\n",
-        hint="Nothing was changed. Call again with the text exactly as it stands in the file.",
+        hint="Nothing was changed. Call again with the text exactly as it is in the file.",
         candidates=nearest,
     )
 

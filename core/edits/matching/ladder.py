@@ -67,7 +67,7 @@ def locate(
     `replace_all`.
     """
     if not old:
-        raise EditError("The text to find is empty.", hint="Give the exact text that is to be replaced.")
+        raise EditError("The text to find is empty.", hint="Give the exact text to replace.")
     new, slips = mend_new_text(search_text, old, new)
     climbs = (climb(search_text, old, new, whole_lines) for climb in (_climb_strict, _climb_lenient))
     for rung, splices in chain.from_iterable(climbs):

@@ -126,6 +126,6 @@ def build_numbered_error() -> EditError:
     """Build the `EditError` for new text of which only some lines are numbered, in another sequence than the old
     text."""
     return EditError(
-        "Some lines of the new text begin with the number of a listing, others do not.",
+        "Some lines of the new text start with line numbers, others do not.",
         hint="Give the new lines without numbers. Nothing was changed.",
     )

@@ -44,7 +44,7 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
             message, hint=f"From {MIN_CANDIDATES} to {cmd.MAX_SUBAGENTS} can be compared.", code="best_count"
         )
     if not Mode(session.state.mode).rules.keeps_effects:
-        message = f"in {session.state.mode.capitalize()} mode nothing is kept that could be compared."
+        message = f"in {session.state.mode.capitalize()} mode no changes are kept that could be compared."
         raise CommandRejected(message, hint="Switch to Agent mode first.", code="mode_keeps_nothing")
     for model in dict.fromkeys(filter(None, command.models)):
         await asyncio.to_thread(session.services.models.resolve, model, session.settings)
@@ -60,9 +60,11 @@ def prepare_best_take(session: Session, command: cmd.BestTake) -> Effect:
     from core.engine.subagents.best_of import merge_picks, read_candidate
 
     if session.turn_slot.is_running:
-        raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
+        raise CommandRejected("a turn is running.", hint="Wait until it ends, or stop it first.", code="turn_running")
     if not command.picks:
-        raise CommandRejected("nothing was chosen.", hint="Take a candidate, or hunks of some.", code="nothing_chosen")
+        raise CommandRejected(
+            "nothing was chosen.", hint="Choose a candidate, or hunks of several.", code="nothing_chosen"
+        )
     for pick in command.picks:
         subagent = session.state.subagents.get(pick.id)
         if subagent is None or not subagent.candidate_of:
@@ -90,14 +92,16 @@ async def _run_check_command(session: Session, subagents: list[SubagentState]) -
     if await session.terminal.find_box():
         run_typed(session, check.command)
     else:
-        message = "What you took was not checked: this machine has no box that would contain the command."
+        message = "What you chose was not checked: commands can't be sandboxed on this machine."
         session.emit_outside_turn(Notice(level="info", message=message, hint=f"Run it yourself: !{check.command}"))
 
 
 def prepare_background_start(session: Session, command: cmd.BackgroundStart) -> Effect:
     """Check the task; queue the agent in parallel to the session."""
     if session.state.is_private:
-        raise CommandRejected("a private session gives no work away: it would be kept.", code="private")
+        raise CommandRejected(
+            "a private session can't start background work, because that would be saved.", code="private"
+        )
     request = AgentRequest(
         task_description=command.text,
         workspace_path=str(session.workspace.root),
@@ -111,7 +115,7 @@ def prepare_background_start(session: Session, command: cmd.BackgroundStart) -> 
 async def _start(session: Session, request: AgentRequest) -> None:
     link = session.services.background
     agent = await start_agent(await link.open(), request, link.program)
-    message, hint = f"In the background: {agent.title}", "/background shows it, and brings what it does here."
+    message, hint = f"In the background: {agent.title}", "/background shows it, and brings its changes here."
     session.emit_outside_turn(Notice(level="info", message=message, hint=hint))
 
 
@@ -151,7 +155,7 @@ async def _pull(session: Session, name: str) -> None:
     store = await session.services.background.open()
     agent = await require_agent(store, name)
     session_id = await pull_agent(store, agent, session.workspace.root)
-    message, hint = f"It waits for your review: {agent.title}", f"/resume {session_id} opens it."
+    message, hint = f"Pending your review: {agent.title}", f"/resume {session_id} opens it."
     session.emit_outside_turn(Notice(level="info", message=message, hint=hint))
 
 

@@ -37,7 +37,7 @@ NAME_LENGTH: Final = 120
 async def prepare_attachment_effect(session: Session, command: cmd.AttachmentAdd) -> Effect:
     """Check an attachment and return its effect. Raises `CommandRejected`, `AttachmentRefused`."""
     if bool(command.path) == bool(command.data):
-        raise CommandRejected("name a file or give its bytes, one of them.", code="attachment_invalid")
+        raise CommandRejected("give either a file or its bytes.", code="attachment_invalid")
     data = command.data or await asyncio.to_thread(_read_attachment, session, command.path)
     name = " ".join((command.name or Path(command.path).name).split())[:NAME_LENGTH]
     prepared_attachment = await asyncio.to_thread(prepare_attachment, data, name)
@@ -117,12 +117,12 @@ async def _has_pdf_text(session: Session, attachment: Attachment) -> bool:
 def _build_refusal(subject: str, kind: str, route: Route, session: Session) -> CommandRejected:
     configured_models = _list_configured_models(session.settings)
     others = [model for model in configured_models if model != route.id and _accepts(session, model, kind)]
-    plural = "pictures" if kind == "image" else "PDFs, and there is no text in this one"
-    advice = "Choose a model that can with /model."
+    plural = "pictures" if kind == "image" else "PDFs, and this one has no text"
+    advice = "/model chooses one that can."
     if others:
-        advice = f"Of your models {' and '.join(others[:3])} can: /model {others[0]}."
+        advice = f"Of your models, {' and '.join(others[:3])} can: /model {others[0]}."
     return CommandRejected(
-        f"{subject}, and {route.id} takes no {plural}. Nothing was sent.", hint=advice, code="attachment_not_taken"
+        f"{subject}, and {route.id} accepts no {plural}. Nothing was sent.", hint=advice, code="attachment_not_taken"
     )
 
 

@@ -31,13 +31,13 @@ def find_checkpoint(session: Session, checkpoint: str) -> ConversationCheckpoint
 def check_idle(session: Session) -> None:
     """Raise `CommandRejected` while a turn, command or job runs."""
     if session.turn_slot.is_running:
-        raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
+        raise CommandRejected("a turn is running.", hint="Wait until it ends, or stop it first.", code="turn_running")
     if session.tasks.has_running_commands or session.terminal.jobs.running_jobs:
         raise CommandRejected(
-            "a command is running.", hint="Stop it first: /jobs lists those in the background.", code="command_running"
+            "a command is running.", hint="Stop it first: /jobs lists background commands.", code="command_running"
         )
     if session.shadow.layers.open_layers:
-        raise CommandRejected("a command is just ending.", hint="Try again in a moment.", code="command_running")
+        raise CommandRejected("a command is just finishing.", hint="Try again in a moment.", code="command_running")
 
 
 def _restore_checkpoint(session: Session, mark: ConversationCheckpoint, scope: RestoreScope) -> None:

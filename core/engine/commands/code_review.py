@@ -94,11 +94,11 @@ async def read_reviewed_code(session: Session, target: str) -> ReviewedCode:
     except GitFailed as problem:
         raise CommandRejected(problem.message, hint=problem.hint, code="nothing_to_review") from problem
     if not diff.patch.strip():
-        note = f" ({diff.left_out} paths are kept from the agent)" if diff.left_out else ""
-        hint = "Name a branch, a pull request or commits: /review main, /review 12, /review HEAD~3..HEAD"
+        note = f" ({diff.left_out} paths are hidden from the agent)" if diff.left_out else ""
+        hint = "Give a branch, a pull request or commits: /review main, /review 12, /review HEAD~3..HEAD"
         if session.state.changes and target != PENDING:
-            hint = f"/review {PENDING} looks at what waits for your review."
-        raise CommandRejected(f"{diff.subject}: nothing differs{note}.", hint=hint, code="nothing_to_review")
+            hint = f"/review {PENDING} reviews the pending changes."
+        raise CommandRejected(f"{diff.subject}: no differences{note}.", hint=hint, code="nothing_to_review")
     end = len(diff.patch) if len(diff.patch) <= MAX_PATCH else diff.patch.rfind("\n", 0, MAX_PATCH) + 1
     return ReviewedCode(diff=diff, cut=len(diff.patch) - end, source=source)
 
@@ -111,7 +111,7 @@ def _read_pending(session: Session) -> ReviewedDiff:
     files = _FILE.split(patch.decode("utf-8", "replace"))
     texts = [file for file in files if _BINARY not in file]
     hidden_count = len(session.state.changes) - len(visible_paths) + len(files) - len(texts)
-    return ReviewedDiff(subject="what waits for the user's review", patch="".join(texts), left_out=hidden_count)
+    return ReviewedDiff(subject="the changes pending the user's review", patch="".join(texts), left_out=hidden_count)
 
 
 def _parse_request(target: str) -> tuple[str, str] | None:
@@ -128,14 +128,14 @@ async def _read_request(session: Session, request: str, request_url: str) -> tup
     urls = await asyncio.to_thread(read_remote_urls, session.workspace.root)
     known_repositories = {(find_host(url), find_repository_name(url)) for url in urls}
     if request_url and (find_host(request_url), find_repository_name(request_url)) not in known_repositories:
-        hint = "Your login is used for this project's own repositories alone. Fetch the branch, and name that."
-        raise CommandRejected(f"{request_url} is no remote of this project.", hint=hint, code="no_pull_request")
+        hint = "Your login is used only for this project's own repositories. Fetch the branch, and give its name."
+        raise CommandRejected(f"{request_url} is not a remote of this project.", hint=hint, code="no_pull_request")
     address = request_url or next(iter(urls), "")
     program, host = find_program(address), find_host(address) or "the remote"
     if not program:
         installed_programs = [name for name in _WORDS if shutil.which(name)]
-        hint = "They read pull requests of GitHub and GitLab with your login. A branch needs none: /review BRANCH"
-        lack = f"{host} is none of theirs" if installed_programs else "neither gh nor glab is installed"
+        hint = "They read pull requests on GitHub and GitLab with your login. A branch needs neither: /review BRANCH"
+        lack = f"{host} is neither GitHub nor GitLab" if installed_programs else "neither gh nor glab is installed"
         raise CommandRejected(f"the pull request {request} can't be read: {lack}.", hint=hint, code="no_pull_request")
     session.services.trust.check()  # gh and glab run the user's git in the repository
     words = [word.format(request) for word in _WORDS[program]]
@@ -246,5 +246,5 @@ def _describe_doubt(finding: Finding, lines: Mapping[int, str], *, is_whole: boo
     if not lines:
         return "there is no such file" if is_whole else "the file is not in the diff"
     if finding.start in lines and finding.end in lines:
-        return "other text stands at these lines"
+        return "these lines have other text"
     return f"the file has {count('line', max(lines))}" if is_whole else "these lines are not in the diff"

@@ -53,7 +53,7 @@ async def prepare_fix(session: Session, command: cmd.FindingsFix) -> Effect:
     review = _get_review(session)
     findings = _find_all(review, command.ids) if command.ids else review.list_open()
     if not findings:
-        raise CommandRejected("no finding is open.", hint=_AGAIN, code="nothing_to_fix")
+        raise CommandRejected("there are no open findings.", hint=_AGAIN, code="nothing_to_fix")
     prompt = _write_prompt(findings)
     longest = max(
         (finding.quote + (finding.suggestion or "") for finding in findings), key=lambda text: text.count("`")
@@ -88,7 +88,7 @@ def prepare_dismissal(session: Session, command: cmd.FindingsDismiss) -> Effect:
     review = _get_review(session)
     findings = _find_all(review, command.ids)
     if not findings:
-        raise CommandRejected("no finding is named.", code="finding_unknown")
+        raise CommandRejected("no finding is selected.", code="finding_unknown")
     dismissed_ids = {finding.id for finding in findings if review.get_standing(finding.id).standing == "dismissed"}
     fresh = tuple(finding.id for finding in findings if finding.id not in dismissed_ids)
 
@@ -104,7 +104,7 @@ def prepare_dismissal(session: Session, command: cmd.FindingsDismiss) -> Effect:
 def _get_review(session: Session) -> CodeReview:
     review = session.state.review.code_review
     if review is None:
-        raise CommandRejected("nothing was reviewed in this session.", hint=_AGAIN, code="no_code_review")
+        raise CommandRejected("nothing has been reviewed in this session.", hint=_AGAIN, code="no_code_review")
     return review
 
 
@@ -113,7 +113,7 @@ def _find_all(review: CodeReview, ids: Sequence[str]) -> list[Finding]:
     if unknown := [finding_id for finding_id in ids if finding_id not in findings_by_id]:
         raise CommandRejected(
             f"there is no finding {unknown[0]!r} in the last review.",
-            hint="Look again: /findings",
+            hint="See them again: /findings",
             code="finding_unknown",
         )
     return [findings_by_id[finding_id] for finding_id in dict.fromkeys(ids)]

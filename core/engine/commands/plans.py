@@ -53,11 +53,11 @@ def prepare_comment(session: Session, command: cmd.PlanComment) -> Effect:
     if command.id and existing_comment is None:
         raise CommandRejected(f"there is no such comment on {command.path}.", code="no_comment")
     if existing_comment is None and not (text and command.start > 0):
-        raise CommandRejected("a comment needs words, and lines that it is about.", code="no_comment")
+        raise CommandRejected("a comment needs text, and lines to refer to.", code="no_comment")
     if existing_comment is None and command.path not in session.state.plans:
         raise CommandRejected(f"there is no plan {command.path} in this session.", code="plan_unknown")
     if max(len(text), len(command.excerpt)) > MAX_COMMENT:
-        raise CommandRejected(f"a comment has at most {MAX_COMMENT:,} characters.", code="text_too_long")
+        raise CommandRejected(f"a comment can have at most {MAX_COMMENT:,} characters.", code="text_too_long")
     comment = existing_comment or Comment(
         path=command.path,
         hunk=new_id("say"),
@@ -86,12 +86,14 @@ async def prepare_build(session: Session, command: cmd.PlanBuild) -> Effect:
 def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
     if not 1 <= command.workers <= cmd.MAX_SUBAGENTS:
         raise CommandRejected(
-            f"{command.workers} can't work at once.", hint=f"From 1 to {cmd.MAX_SUBAGENTS} can.", code="workers_invalid"
+            f"{command.workers} workers are not possible.",
+            hint=f"Choose from 1 to {cmd.MAX_SUBAGENTS}.",
+            code="workers_invalid",
         )
     if faults := list_problems(plan.todos):
         raise CommandRejected(
             f"{plan.path} can't be built: {faults[0]}",
-            hint="agent-tui plan check names every fault with its line.",
+            hint="agent-tui plan check lists all faults with their lines.",
             code="plan_faulty",
         )
     target_todo = next((todo for todo in plan.todos if todo.id == command.todo), None)
@@ -99,9 +101,11 @@ def _check_build(plan: Plan, command: cmd.PlanBuild) -> None:
         raise CommandRejected(f"the plan has no todo {command.todo!r}.", code="todo_unknown")
     open_todos = [todo for todo in ((target_todo,) if target_todo else plan.todos) if todo.status not in DONE]
     if (plan.todos or target_todo) and not open_todos:
-        raise CommandRejected("nothing is left to build.", hint="Every todo is completed.", code="nothing_to_build")
+        raise CommandRejected(
+            "there is nothing left to build.", hint="All todos are completed.", code="nothing_to_build"
+        )
     if target_todo and (blockers := find_blockers(plan.todos).get(target_todo.id)):
-        raise CommandRejected(f"{target_todo.id} waits for {', '.join(blockers)}.", code="todo_blocked")
+        raise CommandRejected(f"{target_todo.id} depends on {', '.join(blockers)}.", code="todo_blocked")
 
 
 def _start_build(session: Session, plan: Plan, command: cmd.PlanBuild) -> None:

@@ -52,7 +52,7 @@ def prepare_policy(session: Session, command: cmd.ReviewPolicyKeep) -> Effect:
 def prepare_resolve(session: Session, command: cmd.HunkResolve) -> Effect:
     if not command.path:
         if command.hunks:
-            raise CommandRejected("hunks were named without their file.", code="path_missing")
+            raise CommandRejected("hunks were given without their file.", code="path_missing")
         is_part = command.origin or command.paths
         find = partial(session.bulk_acceptance.find_changes, command.origin, command.paths)
         if is_part and not find():
@@ -81,7 +81,7 @@ def _ask_hooks(session: Session, verdict: Verdict, list_paths: Callable[[], list
 def _build_unconfirmed(subject: str, risk: str) -> CommandRejected:
     return CommandRejected(
         f"{subject} {risk or 'is protected'}.",
-        hint="It is accepted by itself only, and confirmed.",
+        hint="It is accepted only by itself, with confirmation.",
         code="confirmation_needed",
     )
 
@@ -135,8 +135,8 @@ def _build_skipped_notice(changes: list[Change]) -> Notice:
     before."""
     paths = [f"{format_change_path(change)} ({change.obstacle})" for change in changes]
     count = "1 file was" if len(paths) == 1 else f"{len(paths)} files were"
-    message = f"{count} left for you: {format_paths(paths, MAX_NAMED)}."
-    return Notice(level="warning", message=message, hint="Decide on each of them by itself.")
+    message = f"{count} left pending: {format_paths(paths, MAX_NAMED)}."
+    return Notice(level="warning", message=message, hint="Decide on these one by one.")
 
 
 def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
@@ -146,21 +146,21 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
     )
     if not waiting:
         files = sum(bulk.files for bulk in ignored_bulks)
-        hint = "Carry them over, if you want them, with `agent-tui review --accept NAME`, or in the review's list."
-        return Notice(level="info", message=f"Beside the project: {count('file', files)} that git ignores.", hint=hint)
+        hint = "To copy them to your project, use `agent-tui review --accept NAME` or the review's list."
+        return Notice(level="info", message=f"Outside the review: {count('file', files)} ignored by git.", hint=hint)
     labels = [f"{bulk.root} ({count('file', bulk.files)})" for bulk in waiting]
-    summary = "1 bulk still waits" if len(waiting) == 1 else f"{len(waiting)} bulks still wait"
-    hint = "Each is decided on as a whole: as a row of the review's list, or with `agent-tui review --accept NAME`."
+    summary = "1 bulk is still pending" if len(waiting) == 1 else f"{len(waiting)} bulks are still pending"
+    hint = "Accept or reject each as a whole: in the review's list, or with `agent-tui review --accept NAME`."
     return Notice(level="info", message=f"{summary}: {format_paths(labels, MAX_NAMED)}.", hint=hint)
 
 
 def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
     """Run checks again and accept what they prove, in parallel to turns; one verification at a time."""
     if session.is_verifying:
-        raise CommandRejected("checks are being run again already.", hint="Wait for their end.", code="is_verifying")
+        raise CommandRejected("checks are being run again already.", hint="Wait until they end.", code="is_verifying")
     from core.engine.session.verification import Verifier
 
-    def find_refusal(text: str) -> Awaitable[str]:
+    def find_refusal(text: str) -> Awaitable[str | None]:
         return find_hook_refusal(session.hooks, text, new_id("clean"))
 
     return partial(session.run_in_parallel, Verifier(session, command, find_refusal).run, name="verification")
@@ -171,7 +171,7 @@ def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
     if not standing:
         raise CommandRejected("there is no verdict to undo.", code="nothing_to_undo")
     if command.id and command.id not in standing:
-        raise CommandRejected(f"no verdict {command.id!r} stands.", code="verdict_unknown")
+        raise CommandRejected(f"there is no verdict {command.id!r} to undo.", code="verdict_unknown")
 
     def effect() -> None:
         session.log.sync()
@@ -245,7 +245,7 @@ async def prepare_comments_send(session: Session, command: cmd.CommentsSend) -> 
     comments = list(session.review.comments.values())
     if not comments:
         raise CommandRejected(
-            "there is no comment to send.", hint="Comment a hunk or lines of the plan first.", code="no_comment"
+            "there is no comment to send.", hint="Comment on a hunk or on lines of the plan first.", code="no_comment"
         )
     text = format_comments(comments, command.note, session.state.plans)
     if session.turn_slot.is_running:
@@ -316,7 +316,7 @@ async def _rename_symbol(session: Session, command: cmd.SymbolRename) -> None:
         if file is not None:
             session.shadow.edit(path, file.encode(text), Origin(tool="rename_symbol"))
     count = "1 file" if len(texts) == 1 else f"{len(texts)} files"
-    session.emit(Notice(level="info", message=f"Renamed to {command.new_name} in {count}; it waits for your review."))
+    session.emit(Notice(level="info", message=f"Renamed to {command.new_name} in {count}; pending review."))
 
 
 async def prepare_commit_draft(session: Session, command: cmd.CommitDraft) -> Effect:
@@ -343,7 +343,7 @@ async def prepare_commit(session: Session, command: cmd.CommitMake) -> Effect:
     _check_edits([commit.edits for commit in command.commits])
     for commit in command.commits:
         if not commit.message.strip():
-            raise CommandRejected("a commit has no message.", hint="Write one.", code="message_empty")
+            raise CommandRejected("a commit needs a message.", hint="Write one.", code="message_empty")
         if "\0" in commit.message or len(commit.message) > MAX_MESSAGE:
             raise CommandRejected("the message is too long, or holds a NUL character.", code="message_invalid")
     from core.engine.commits.making import make_commits
@@ -365,10 +365,12 @@ def prepare_pull_request(session: Session, command: cmd.PullRequestOpen) -> Effe
     for kind, name in (("branch", command.branch), ("remote", command.remote), ("base", command.base or "main")):
         if not _NAME.fullmatch(name) or ".." in name:
             raise CommandRejected(
-                f"{name!r} is no name of a {kind}.", hint="Use letters, digits, - _ . /", code="name_invalid"
+                f"{name!r} is not a valid name for a {kind}.",
+                hint="Use letters, digits, - _ . /",
+                code="name_invalid",
             )
     if not command.title.strip() or "\0" in command.title + command.body:
-        raise CommandRejected("the pull request has no title.", hint="Write one.", code="message_empty")
+        raise CommandRejected("the pull request needs a title.", hint="Write one.", code="message_empty")
     from core.engine.commits.pull_request import open_pull_request
 
     return partial(session.run_in_parallel, partial(open_pull_request, session, command), name="pull request")
@@ -378,5 +380,7 @@ def _check_edits(groups: Sequence[Sequence[str]]) -> None:
     ids = [edit_id for group in groups for edit_id in group]
     if not ids or len(set(ids)) != len(ids):
         raise CommandRejected(
-            "each commit needs accepted edits, each once.", hint="Look again: /commit", code="edits_invalid"
+            "each commit needs accepted edits, and an edit goes into one commit only.",
+            hint="See them again: /commit",
+            code="edits_invalid",
         )

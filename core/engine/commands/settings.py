@@ -107,7 +107,7 @@ async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
 
 def prepare_permission_removal(session: Session, command: cmd.PermissionRemove) -> Effect:
     """Remove a permission, saved or of the session. Raises `CommandRejected` for an unknown id."""
-    grants, saved_rules = session.permissions.network_grants, session.permissions.saved_rules
+    grants, saved_rules = session.permissions.network_grants, session.permissions.rules.saved
     rule = command.id.removeprefix(SESSION_PREFIX)
     if rule != command.id and rule in grants.list_session_grants():
         return partial(grants.revoke, rule)
@@ -134,7 +134,7 @@ async def prepare_note_verdict(session: Session, command: cmd.MemoryJudge) -> Ef
     """Accept or reject a note. Raises `CommandRejected` for an unknown id."""
     notes = ProjectNotes(session.workspace.root)
     if not any(memory_note.id == command.id for memory_note in await asyncio.to_thread(notes.load)):
-        raise CommandRejected("this note is gone.", hint="/memory lists those that are there.", code="note_unknown")
+        raise CommandRejected("this note no longer exists.", hint="/memory lists the notes.", code="note_unknown")
     if command.verdict == "reject":
         return partial(asyncio.to_thread, notes.reject, command.id)
     return partial(asyncio.to_thread, notes.accept, command.id, command.text)
@@ -151,14 +151,14 @@ async def prepare_server_control(session: Session, command: cmd.ServerControl) -
         )
     if command.action == "allow" and command.digest != config.compute_hash():
         raise CommandRejected(
-            f"the entry of {config.name} was changed since it was shown.",
+            f"the entry of {config.name} has changed since it was shown.",
             hint="Look at it again.",
             code="entry_changed",
         )
     if command.action in {"allow", "withdraw"} and not config.is_project:
         raise CommandRejected(
-            f"{config.name} stands in your own configuration, which is your yes.",
-            hint="Switch it off instead.",
+            f"{config.name} comes from your own configuration, so it is already approved.",
+            hint="Turn it off instead.",
             code="server_is_yours",
         )
     action = command.action
@@ -225,8 +225,8 @@ def _check_bound(session: Session, section: str, key: str, value: object) -> Non
     bound = session.services.bounds.get((section, key))
     if bound is not None and NARROWER[section, key](value, bound):
         raise CommandRejected(
-            f"the project's configuration says {section}.{key} = {bound!r}, and that can't be widened here.",
-            hint="It stands in `.agent-tui/config.toml` of the project.",
+            f"the project's configuration sets {section}.{key} = {bound!r}, which can't be loosened here.",
+            hint="It is in the project's `.agent-tui/config.toml`.",
             code="project_is_stricter",
         )
 

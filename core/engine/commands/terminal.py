@@ -37,7 +37,7 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
     run = UserCommand(session.terminal, command, is_unsandboxed=on_machine)
 
     async def work() -> None:
-        if refusal := await find_hook_refusal(session.hooks, command, run.call):
+        if (refusal := await find_hook_refusal(session.hooks, command, run.call)) is not None:
             session.report_error(CommandRejected(refusal, hint="It was not run.", code="hook_refused"))
         else:
             await run.run()
@@ -46,12 +46,12 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
     session.run_in_parallel(work, name=run.call)
 
 
-async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str:
-    """Return why a hook refuses a command of the user, "" = none does. A hook's decision to ask the user counts as
+async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str | None:
+    """Return why a hook refuses a command of the user; None: none does. A hook's decision to ask the user counts as
     consent, since the user typed the command."""
     hook_call = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
     outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(command,)))
-    return outcome.describe_refusal() if outcome.is_denied else ""
+    return outcome.describe_refusal()
 
 
 async def report_command(hooks: SessionHooks, command: str, run: UserCommand) -> None:
@@ -73,7 +73,7 @@ def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:
     jobs = session.terminal.jobs
     living = [job.id for job in jobs.running_jobs]
     if command.job and command.job not in living:
-        raise CommandRejected(f"no job {command.job!r} runs.", code="job_unknown")
+        raise CommandRejected(f"no job {command.job!r} is running.", code="job_unknown")
 
     async def stop() -> None:
         for job in [command.job] if command.job else living:
@@ -91,14 +91,16 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
     which is reported already. Raises `CommandRejected` if there is no box, or a hook refuses it."""
     if not await terminal.find_box():
         raise CommandRejected(
-            f"{todo.id} is proved by `{todo.verify}`, and nothing on this machine can hold what it does.",
+            f"{todo.id} is verified by `{todo.verify}`, and commands can't be sandboxed on this machine.",
             hint="Run it yourself, and set the status in the plan file.",
             code="not_contained",
         )
     command = UserCommand(terminal, todo.verify, is_clean=True)
-    if refusal := await find_hook_refusal(hooks, todo.verify, command.call):
+    if (refusal := await find_hook_refusal(hooks, todo.verify, command.call)) is not None:
         raise CommandRejected(
-            f"{todo.id} is not completed, as its command was not run: {refusal}", hint=HOOKS_HINT, code="hook_refused"
+            f"{todo.id} is not completed, because its command was not run: {refusal}",
+            hint=HOOKS_HINT,
+            code="hook_refused",
         )
     await command.run()
     await report_command(hooks, todo.verify, command)
@@ -111,7 +113,7 @@ async def run_verify(terminal: Terminal, hooks: SessionHooks, plan: str, todo: T
 def build_verification_error(todo: Todo, verification: TodoVerified | None) -> CommandRejected:
     """Return the error for a todo whose command did not pass."""
     code = verification.exit_code if verification is not None else None
-    outcome = "it did not come to an end" if code is None else f"exit code {code}"
+    outcome = "it did not finish" if code is None else f"exit code {code}"
     output = (verification.output.strip() if verification is not None else "") or "(no output)"
     reason = f"{verification.problem}\n" if verification is not None and verification.problem else ""
     return CommandRejected(

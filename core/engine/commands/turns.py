@@ -35,11 +35,11 @@ from core.protocol.queries import ContextItem
 from core.protocol.tools import OTHER_TOOLS
 
 MAX_TEXT: Final = 4_000_000  # characters
-LOOK_AGAIN: Final = "Look at /context again: it has moved on."
-HUMAN_POLICY: Final = "you type the commands here (policy `human`), and no model is asked."
+LOOK_AGAIN: Final = "Look at /context again: it has changed."
+HUMAN_POLICY: Final = "you run the commands here (policy `human`), so no model is asked."
 HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
 MAX_ANSWER = 100_000  # characters of a free-text answer
-_LATE_ANSWER_INSTRUCTION = "I have answered what you asked before. Go on with that."
+_LATE_ANSWER_INSTRUCTION = "I have answered your earlier question. Continue with that."
 
 
 async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
@@ -104,7 +104,7 @@ async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:
     _check_can_steer(session)
     if calls_server(command.text) or await find_called(session, command.text):
         raise CommandRejected(
-            "a command begins a turn of its own.", hint="Send it when this one has ended.", code="command_steered"
+            "a command needs a turn for itself.", hint="Send it when this one has ended.", code="command_steered"
         )
     items = await find_prompt_items(session, command, text)
     await check_pictures_accepted(session, items)
@@ -130,7 +130,7 @@ def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
     """Return messages to the user that no model was sent yet."""
     waiting = session.state.pending_steers
     if not (waiting.keys() & set(command.ids) if command.ids else waiting):
-        raise CommandRejected("nothing waits: the model was sent all that was said.", code="nothing_queued")
+        raise CommandRejected("nothing is waiting: the model has received all messages.", code="nothing_queued")
     return partial(session.return_steers, command.ids)
 
 
@@ -164,11 +164,11 @@ async def prepare_compaction(session: Session, _: cmd.ContextCompact) -> Effect:
 def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
     """Exclude a part of the history from later requests."""
     if session.turn_slot.is_running:
-        raise CommandRejected("a turn is running.", hint="Wait for its end, or stop it first.", code="turn_running")
+        raise CommandRejected("a turn is running.", hint="Wait until it ends, or stop it first.", code="turn_running")
     parts_by_id = {history_part.id: history_part for history_part in list_history_parts(session.state.messages)}
     part = parts_by_id.get(command.part)
     if part is None:
-        raise CommandRejected("the conversation holds no such part any more.", hint=LOOK_AGAIN, code="part_unknown")
+        raise CommandRejected("the conversation no longer has this part.", hint=LOOK_AGAIN, code="part_unknown")
     if part.problem:
         raise CommandRejected(f"{part.name} can't be left out: {part.problem}.", code="part_kept")
 
@@ -180,7 +180,7 @@ def prepare_context_drop(session: Session, command: cmd.ContextDrop) -> Effect:
         if memory is not None:  # files in the part no longer count as read
             memory.read_digests.clear()
             memory.meter.reset()
-        cache_hint = "What the provider has cached is lost from there on; the next request is read anew once."
+        cache_hint = "The provider's cache is lost from there on; the next request is sent uncached once."
         session.emit_outside_turn(
             Notice(level="info", message=f"{part.name} is left out from now on.", hint=cache_hint)
         )
@@ -194,7 +194,7 @@ async def check_prompt(session: Session, command: cmd.TurnSubmit | cmd.TurnSteer
     attachments, text = session.state.attachments, command.text
     if unknown := [label for label in command.attachments if label not in attachments]:
         raise CommandRejected(
-            f"nothing is attached as {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
+            f"there is no attachment {unknown[0]}.", hint="Attach it first.", code="attachment_unknown"
         )
     text = " ".join((*(label for label in command.attachments if label not in text), text))
     check_text(text, subject)
@@ -215,7 +215,7 @@ def check_text(text: str, subject: str) -> None:
     if len(text) > MAX_TEXT:
         raise CommandRejected(
             f"the {subject} has {len(text):,} characters; at most {MAX_TEXT:,} can be sent.",
-            hint="Put it into a file and name the file.",
+            hint="Put it in a file and name the file.",
             code="text_too_long",
         )
 
@@ -232,7 +232,7 @@ def prepare_approval(session: Session, command: cmd.ApprovalAnswer) -> Effect:
         check_pattern(command.pattern, request.subject, "allow" if command.decision == "allow_always" else "deny")
     if command.decision not in request.options:
         raise CommandRejected(
-            f"{command.decision!r} is not offered here.",
+            f"{command.decision!r} is not available here.",
             hint=f"Choose one of {', '.join(request.options)}.",
             code="decision_not_offered",
         )
@@ -257,7 +257,7 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
         )
     _check_answers(question_event, command.answers)
     if command.by == "program" and command.answers:
-        raise _build_rejection("answers are the user's.", "Give none where nobody answered.")
+        raise _build_rejection("only the user can answer.", "Send no answers if nobody answered.")
     if command.answers and not is_awaited and not session.turn_slot.is_running:
         session.routes.open()  # raises if there is no model
     session.user.answered.add(command.id)
@@ -269,7 +269,7 @@ def _check_unanswered(session: Session, identity: str, kind: str) -> None:
     """Raise `CommandRejected` if another client has answered already."""
     if identity in session.user.answered:
         raise CommandRejected(
-            f"this {kind} was answered already.", hint="The first answer holds.", code="already_answered"
+            f"this {kind} was answered already.", hint="The first answer counts.", code="already_answered"
         )
 
 
@@ -290,7 +290,7 @@ def _check_answers(question_event: QuestionAsked, answers: tuple[QuestionAnswer,
         if len(answer.text) > MAX_ANSWER:
             size = f"{len(answer.text):,} characters; at most {MAX_ANSWER:,} can be sent."
             raise _build_rejection(
-                f"the answer to {answer.question!r} has {size}", "Put it into a file and name the file."
+                f"the answer to {answer.question!r} has {size}", "Put it in a file and name the file."
             )
     twice = [question_id for question_id, count in Counter(answer.question for answer in answers).items() if count > 1]
     if twice:
@@ -300,11 +300,9 @@ def _check_answers(question_event: QuestionAsked, answers: tuple[QuestionAnswer,
 def _check_options(question: Question, option_ids: tuple[str, ...]) -> None:
     known_ids = [option.id for option in question.options]
     if strange := [option_id for option_id in option_ids if option_id not in known_ids]:
-        raise _build_rejection(
-            f"{question.id!r} has no option {strange[0]!r}.", f"Its options are {', '.join(known_ids)}."
-        )
+        raise _build_rejection(f"{question.id!r} has no option {strange[0]!r}.", f"Choose from {', '.join(known_ids)}.")
     if len(set(option_ids)) < len(option_ids) or (len(option_ids) > 1 and not question.allow_multiple):
-        raise _build_rejection(f"{question.id!r} takes one option, once.", "Choose one of them.")
+        raise _build_rejection(f"{question.id!r} takes exactly one option.", "Choose one of them.")
 
 
 def _build_rejection(message: str, hint: str = "") -> CommandRejected:

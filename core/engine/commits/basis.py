@@ -64,7 +64,9 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
         edits_by_id = {edit.id: edit for edit in self.edits}
         if unknown := [edit_id for edit_id in ids if edit_id not in edits_by_id]:
             raise CommandRejected(
-                f"no accepted edit {unknown[0]!r} waits for a commit.", hint="Look again: /commit", code="edit_unknown"
+                f"no accepted edit {unknown[0]!r} is waiting for a commit.",
+                hint="See them again: /commit",
+                code="edit_unknown",
             )
         selected_ids = set(ids)
         return [edit for edit in self.edits if edit.id in selected_ids]
@@ -72,14 +74,14 @@ class CommitBasis(Struct, frozen=True, kw_only=True):
 
 def _explain_missing_repository(root: Path) -> CommandRejected:
     """Return the error for a project without a repository, or with one that git uses and agent-tui does not."""
-    problem, hint = "this project is in no git repository.", "git init makes one."
+    problem, hint = "this project is not in a git repository.", "git init creates one."
     if os.environ.get("GIT_DIR"):
         problem, hint = (
-            "the repository is named by GIT_DIR, which agent-tui does not follow.",
+            "the repository is set by GIT_DIR, which agent-tui does not support.",
             "Commit with git itself.",
         )
     elif layout := find_repository(root):
-        problem = f"{layout.root / '.git'} leads to a repository that does not name this work tree."
+        problem = f"{layout.root / '.git'} points to a repository that does not list this work tree."
         hint = f"If it is yours: git config core.worktree {quote(str(layout.root))}"
     return CommandRejected(problem, hint=hint, code=NOT_COMMITTABLE)
 
@@ -104,7 +106,7 @@ def open_basis(session: Session) -> Iterator[CommitBasis]:
     tree = session.shadow.merged_tree
     with open_repository(root, may_be_above=True) as repository:
         if repository is None:
-            raise CommandRejected("the repository is not this project's own.", code=NOT_COMMITTABLE)
+            raise CommandRejected("the repository does not belong to this project.", code=NOT_COMMITTABLE)
         below = root.relative_to(layout.root).as_posix()
         prefix, head = "" if below == "." else f"{below}/", read_head(repository)
         yield CommitBasis(

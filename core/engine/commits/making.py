@@ -65,8 +65,8 @@ while IFS= read -r -d '' path; do
 done < "$place/paths"
 exit "$code"
 """
-_UNSANDBOXED_HINT: Final = "If they need what the box does not have (the network, a cache), run them on this machine."
-_CHANGED_HINT: Final = "What they changed waits for your review: accept it, and commit again."
+_UNSANDBOXED_HINT: Final = "If they need what the sandbox lacks (the network, a cache), run them unsandboxed."
+_CHANGED_HINT: Final = "Their changes are pending review: accept them, and commit again."
 _HOOK_TOOL: Final = "git_hook"
 _COMMIT_SCRIPT: Final = """\
 {commit}
@@ -76,8 +76,8 @@ if [ {lock} -ef {draft} ] && [ "$({git} rev-parse --verify --quiet 'HEAD^{{tree}
 fi
 exit "$code"
 """
-_LOCKED: Final = "another git is at work here: there is {}."
-_NO_GIT_RUNS: Final = "Commit again when it is done; if none runs, delete that file."
+_LOCKED: Final = "another git is running here: {} exists."
+_NO_GIT_RUNS: Final = "Commit again when it is done; if none is running, delete that file."
 
 
 class CommitProblem(AgentTuiError, code="commit_failed"):
@@ -148,7 +148,9 @@ async def _make_commit(
         directory, lock = stack.enter_context(hold_temporary_directory())
         basis = await asyncio.to_thread(stack.enter_context, open_basis(session))
         if basis.head.commit != head:
-            raise CommandRejected("there is a new commit since this one was planned.", hint="Look again: /commit")
+            raise CommandRejected(
+                "there is a new commit since you opened this preview.", hint="See them again: /commit"
+            )
         edits = basis.select(planned_commit.edits)
         preparation = await asyncio.to_thread(_prepare, basis, edits, directory)
         (directory / "message").write_text(
@@ -187,7 +189,7 @@ def _prepare(basis: CommitBasis, edits: Sequence[AcceptedEdit], directory: Path)
         first = faulty_contents[0]
         raise CommandRejected(f"{first.path} can't be committed: {first.problem}.", code=NOT_COMMITTABLE)
     if not contents:
-        raise CommandRejected("the last commit has all of it already.", code=NOT_COMMITTABLE)
+        raise CommandRejected("the last commit already has all of it.", code=NOT_COMMITTABLE)
     entries = {
         content.name: store_entry(basis.repository, content, basis.heads.rules[content.name]) for content in contents
     }
@@ -245,8 +247,8 @@ def _lock_index(session: Session, basis: CommitBasis, pending: PendingCommit, ne
     except (OSError, StateError) as error:
         message = error.message if isinstance(error, StateError) else f"{session.directory.path}: {error.strerror}."
         raise CommandRejected(
-            f"nothing was committed, as it can't be noted: {message}",
-            hint="Mend that, then commit again: without its note, a kill could leave half of a commit.",
+            f"nothing was committed, because it can't be recorded: {message}",
+            hint="Fix that, then commit again: without the record, a crash could leave half a commit.",
             code=NOT_COMMITTABLE,
         ) from error
     try:
@@ -254,7 +256,7 @@ def _lock_index(session: Session, basis: CommitBasis, pending: PendingCommit, ne
     except OSError as error:
         forget_commit(session)
         raise CommandRejected(
-            f"nothing was committed: {basis.layout.own} can't be written: {error.strerror}.", code=NOT_COMMITTABLE
+            f"nothing was committed: {basis.layout.own} is not writable: {error.strerror}.", code=NOT_COMMITTABLE
         ) from error
     except BaseException:
         forget_commit(session)
@@ -287,7 +289,7 @@ def _build_progress_callback(session: Session) -> Callable[[str], None]:
 
 def _describe_trial(trial: HookTrial, changed_paths: tuple[str, ...], *, is_other: bool) -> ev.CommitFailed:
     if trial.problem:
-        message = f"the repository's hooks did not come to an end in the box ({trial.problem})."
+        message = f"the repository's hooks did not finish in the sandbox ({trial.problem})."
     elif trial.changed or is_other:
         message = "the repository's hooks changed files of the commit."
     else:
@@ -344,7 +346,7 @@ def _describe_end(command_result: CommandResult | None, output: str, changed_pat
         message = "the repository's hooks changed files of the commit."
         return ev.CommitFailed(stage="git", message=message, hint=_CHANGED_HINT, output=output, changed=changed_paths)
     if command_result is not None and command_result.exit_code == 0:
-        message = "git commit ended well, and there is no new commit."
+        message = "git commit succeeded, but there is no new commit."
     else:
         outcome = (
             "took too long"
@@ -377,7 +379,7 @@ async def try_commit(
     git configuration. Raises `AgentTuiError` if the box can't start it."""
     box = await host.box.find()
     if box is None or not box.tier.can_run_unasked:
-        raise AgentTuiError("nothing on this machine can hold what hooks do.", code="not_contained")
+        raise AgentTuiError("hooks can't be sandboxed on this machine.", code="not_contained")
     (directory / "after").mkdir()
     (directory / "paths").write_bytes(b"".join(to_os_name(path) + b"\0" for path in paths))
     chunks: list[str] = []

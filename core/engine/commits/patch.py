@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from core.engine.commits.basis import open_basis
 from core.engine.session.session import Session
 from core.errors import ContentLost
-from core.git.history import LINK_MODE, GitEntry
+from core.git.history import LINK_MODE
 from core.git.repository import GitRepository, find_git
 from core.git.temporary_directories import make_temporary_directory
-from core.git.tree_entries import write_index
+from core.git.tree_writer import TreeWriter
 from core.protocol import queries as q
 from core.protocol.review import Change
 from core.shadow.commits.path_version import PathVersion, read_version
@@ -58,7 +58,7 @@ def _read_pending(
         versions[path] = (base, _select_hunks(change, base, pending, query.hunks) if query.hunks else pending)
     for bulk in session.state.review.bulks:
         if bulk.needs_verdict and is_selected(bulk.root, query.paths):
-            left_out[bulk.root] = "it is decided on as a whole"
+            left_out[bulk.root] = "it is accepted as a whole"
     return versions
 
 
@@ -85,19 +85,16 @@ def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersi
             (directory / name).mkdir()
         (directory / "HEAD").write_text("ref: refs/heads/none\n")
         (directory / "config").write_text(_CONFIG)
-        repository = GitRepository(find_git(root), directory, root)
-        trees = [_write_tree(repository, {path: sides[side] for path, sides in versions.items()}) for side in (0, 1)]
-        return repository.run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
+        writer = TreeWriter(directory / "objects")
+        trees = [writer.write(_list_files({path: pair[side] for path, pair in versions.items()})) for side in (0, 1)]
+        return GitRepository(find_git(root), directory, root).run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
 
 
-def _write_tree(repository: GitRepository, versions: Mapping[str, PathVersion]) -> str:
-    entries = []
-    for path, version in versions.items():
-        if version.kind == "absent":
-            continue
-        object_id = repository.run("hash-object", "-w", "--no-filters", "--stdin", stdin=version.data, seconds=_SECONDS)
-        mode = LINK_MODE if version.kind == "symlink" else "100755" if version.is_executable else "100644"
-        entries.append(GitEntry(to_os_name(path), mode, object_id.decode().strip()))
-    file = repository.directory / "index"
-    write_index(repository, file, "", entries)
-    return repository.run("write-tree", variables={"GIT_INDEX_FILE": str(file)}, seconds=_SECONDS).decode().strip()
+def _list_files(versions: Mapping[str, PathVersion]) -> dict[bytes, tuple[str, bytes]]:
+    """Return the modes and contents of the paths that exist."""
+    modes = {path: "100755" if version.is_executable else "100644" for path, version in versions.items()}
+    return {
+        to_os_name(path): (LINK_MODE if version.kind == "symlink" else modes[path], version.data)
+        for path, version in versions.items()
+        if version.kind != "absent"
+    }

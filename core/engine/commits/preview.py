@@ -20,7 +20,7 @@ from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
 MAX_SUBJECT: Final = 72  # characters
-_NOTHING: Final = "nothing that was accepted{} waits for a commit."
+_NOTHING: Final = "nothing that was accepted{} is waiting for a commit."
 _SENTENCE_END: Final = re.compile(r"[.!?](?:\s|$)|\n")
 
 

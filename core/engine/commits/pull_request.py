@@ -50,7 +50,7 @@ from core.state.session import SessionState
 
 PUSH_SECONDS: Final = 300.0
 NOT_VERIFIED: Final = "run by the agent, not verified again"
-BY_OWN_TESTS: Final = "run again in a clean layer, by tests or settings changed here"
+BY_OWN_TESTS: Final = "run again in a clean layer, with tests or settings changed here"
 _MAX_BRANCH: Final = 50  # characters
 _MAX_DIFF: Final = 24_000  # characters
 _PROGRAMS: Final = {"github": "gh", "gitlab": "glab"}
@@ -66,7 +66,7 @@ def build_pull_request(session: Session) -> q.PullRequestAnswer:
         base, layout = find_base(root), find_confirmed_repository(root)
         with open_repository(root, may_be_above=True) as repository:
             if repository is None or layout is None:
-                raise GitFailed("this directory is in no git repository.")
+                raise GitFailed("this directory is not in a git repository.")
             settings = read_settings(repository, read_config_text(layout))[1]
             return _describe_branch(session.state, repository, settings, base.main if base else "")
     except GitFailed as problem:
@@ -84,7 +84,7 @@ def _describe_branch(
     subjects = list_subjects(repository, main)
     if not subjects:
         return q.PullRequestAnswer(
-            refused=f"{base or 'the remote'} has every commit of this branch.", hint="Commit first: /commit"
+            refused=f"{base or 'the remote'} already has all commits of this branch.", hint="Commit first: /commit"
         )
     title, url = subjects[0] if len(subjects) == 1 else state.title or subjects[-1], hide_login(address)
     return q.PullRequestAnswer(
@@ -123,7 +123,7 @@ def read_remote_urls(root: Path) -> list[str]:
     layout = find_confirmed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
         if repository is None or layout is None:
-            raise GitFailed("this directory is in no git repository.")
+            raise GitFailed("this directory is not in a git repository.")
         settings = read_settings(repository, read_config_text(layout))[1]
         first = _find_remote(settings, read_head(repository).branch)[1]
         return [hide_login(url) for url in dict.fromkeys((first, *_list_remotes(settings).values())) if url]

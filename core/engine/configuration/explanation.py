@@ -37,15 +37,15 @@ from core.records import convert, parse_toml
 from core.secrets import MASK, redact
 from core.user_dirs import get_config_dir
 
-EDIT_FILE_HINT: Final = "agent-tui config edit opens your config.toml; /help settings says what stands there."
+EDIT_FILE_HINT: Final = "agent-tui config edit opens your config.toml; /help settings explains it."
 _MAY_HOLD_KEYS: Final = frozenset({"headers", "query"})
 _PROJECT: Final = PROJECT_FILE.as_posix()
 # Configuration outside of the settings files: its meaning, and where to change it.
 _OTHER_FILES: Final = {
-    "rules": ("What the agent is told to keep to.", "/rules lists them and opens their files."),
-    "hooks": ("Programs that are run at steps of the agent.", "/hooks lists them and opens their files."),
-    "mcp": ("MCP servers and their tools.", "/mcp switches them; agent-tui mcp adds and removes them."),
-    "keys": ("Keys of the models' APIs.", "/login stores one; none stands in a file of settings."),
+    "rules": ("What the agent has to follow.", "/rules lists them and opens their files."),
+    "hooks": ("Programs that run at steps of the agent.", "/hooks lists them and opens their files."),
+    "mcp": ("MCP servers and their tools.", "/mcp turns them on and off; agent-tui mcp adds and removes them."),
+    "keys": ("API keys of the models.", "/login saves one; settings files have none."),
 }
 
 _VARIABLES: Final = {"background.database": DATABASE_VARIABLE, "background.blobs": BLOBS_VARIABLE}
@@ -55,7 +55,7 @@ _EFFECTIVE_FROM: Final = {
     "mode": "in the next session",
     "privacy": "in the next session",
     "plans.directory": "in the next session",
-    "index.enabled": "when agent-tui is started again",
+    "index.enabled": "when agent-tui is restarted",
 }
 
 
@@ -124,7 +124,7 @@ def list_tables(settings: Settings) -> Iterator[SettingRow]:
     """Iterate over rows for tables whose names the user chooses, and for configuration in other files."""
     for field in msgspec.structs.fields(Settings):
         if is_table_of_names(field.type):
-            meaning = f"Tables of the user's own names: {field.encode_name}.NAME."
+            meaning = f"Tables named by you: {field.encode_name}.NAME."
             names = sorted(getattr(settings, field.encode_name))
             yield SettingRow(
                 key=field.encode_name, value=names or None, meaning=meaning, kind="table", elsewhere=EDIT_FILE_HINT
@@ -158,7 +158,7 @@ def explain_settings(settings: Settings, sources: SettingSources, key: str = "")
         hint = (
             f"Did you mean {' or '.join(close_matches)}?"
             if close_matches
-            else "agent-tui config explain lists them all."
+            else "agent-tui config explain lists all settings."
         )
         raise ConfigError(f"there is no setting {key!r}.", hint=hint)
     return tuple(_build_row(setting, settings, sources) for setting in selection)

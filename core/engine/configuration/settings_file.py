@@ -50,7 +50,7 @@ def save_setting(command: cmd.SettingKeep) -> None:
     path = split_key(command.key)
     setting = find_setting(path)
     if setting is None or NAME in path:
-        raise ConfigError(f"there is no setting {command.key!r}.", hint="agent-tui config explain lists them all.")
+        raise ConfigError(f"there is no setting {command.key!r}.", hint="agent-tui config explain lists all settings.")
     if command.text is None:
         _change_file(lambda text: remove_value(text, path))
     else:
@@ -89,7 +89,7 @@ def _change_file(change: Callable[[str], str]) -> None:
     except OSError as problem:
         hint = "Make it writable, or set the key in it yourself."
         raise StateError(f"{path} can't be written: {problem.strerror}.", hint=hint) from problem
-    raise StateError(f"{path} is being changed by another program.", hint="Try again when that has ended.")
+    raise StateError(f"another program is changing {path}.", hint="Try again when it is done.")
 
 
 def _apply(change: Callable[[str], str], path: Path, before: bytes | None) -> bytes:
@@ -130,7 +130,7 @@ def save_provider(command: cmd.ProviderConfigure, settings: Settings) -> None:
 
     if not _NAME.fullmatch(command.provider):
         raise ConfigError(
-            f"{command.provider!r} can't be the name of a provider.", hint="Use small letters, digits, - and _."
+            f"{command.provider!r} can't be the name of a provider.", hint="Use lowercase letters, digits, - and _."
         )
     provider = ProviderSettings(base_url=command.base_url) if command.base_url else None
     providers = settings.providers | ({command.provider: provider} if provider is not None else {})

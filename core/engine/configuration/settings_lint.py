@@ -98,7 +98,7 @@ def _check_project_file(root: Path, is_trusted: TrustCheck) -> list[SettingsProb
     if data is None:
         return []
     if not is_trusted(PROJECT_FILE.as_posix(), data):
-        message = f"{PROJECT_FILE.as_posix()} is not read: it has changed since you trusted it."
+        message = f"{PROJECT_FILE.as_posix()} is not loaded: it has changed since you trusted it."
         return [_warn(message, "Open the project in agent-tui, which asks about it.")]
     if problems := list(find_problems(root / PROJECT_FILE, *parse_table(root / PROJECT_FILE, data))):
         return [_fail(problem) for problem in problems]
@@ -162,7 +162,7 @@ def _check_machine(settings: Settings) -> Iterator[LintMessage]:
             yield ("providers", name, "api_key_env"), f"{variable} is not set in this shell", ""
     for name, server in settings.lsp.items():
         if server.enabled and server.command and shutil.which(server.command[0]) is None:
-            hint = "Install it, or name its path."
+            hint = "Install it, or give its path."
             yield ("lsp", name, "command"), f"there is no program {server.command[0]!r}", hint
     dialect = settings.dialects.command and str(get_config_dir() / settings.dialects.command)
     for key, path in ((("browser", "executable"), settings.browser.executable), (("dialects", "command"), dialect)):
@@ -198,4 +198,4 @@ def _check_extensions(workspace: Workspace, is_trusted: TrustCheck | None) -> It
     ):
         yield from (f"{path}: {problem}" for problem in problems)
     for skipped_files in (skills.skipped, commands.skipped, agents.skipped, places.plugins.skipped):
-        yield from (f"{skipped_file.path} is not used: {skipped_file.reason}" for skipped_file in skipped_files)
+        yield from (f"{skipped_file.path} is not loaded: {skipped_file.reason}" for skipped_file in skipped_files)

@@ -100,7 +100,7 @@ def _describe_end(ran: d.TerminalCommandMetadata) -> str:
     """Describe how a command ended. For a hosted agent it is only the agent's report."""
     if ran.is_reported:
         outcome = f"exit {ran.exit_code}" if ran.exit_code else "ended"
-        return f"{outcome}, as the agent reports, and so is its output"
+        return f"{outcome}, as reported by the agent, like its output"
     return "did not end" if ran.exit_code is None else f"exit {ran.exit_code}"
 
 
@@ -130,7 +130,7 @@ def _format_questions(metadata: d.ClarificationMetadata) -> Iterator[str]:
 
 def format_change_title(change: ExportedChange) -> str:
     """Return the title of a change: its path and verdict."""
-    verdict = {"accept": "accepted", "reject": "rejected", None: "waits for a review"}[change.verdict]
+    verdict = {"accept": "accepted", "reject": "rejected", None: "pending review"}[change.verdict]
     names = [format_line(path) for path in (change.renamed_from, change.path) if path]
     return f"{' → '.join(names)}: {verdict}"
 
@@ -140,7 +140,7 @@ def list_change_facts(change: ExportedChange) -> list[str]:
     facts = [change.operation + (f", {format_time(change.at)}" if change.at else "")]
     check = change.check
     says_something = check is not None and (not is_prose(change.path) or check.covers(change.path))
-    facts.append(_describe_check(check) if check is not None and says_something else "no check ran over it")
+    facts.append(_describe_check(check) if check is not None and says_something else "not checked")
     facts += [f"for the todo {todo}" for todo in change.todos]
     facts += [f"reason: {change.reason}"] if change.reason else []
     return facts + ([change.note] if change.note else [])
@@ -172,6 +172,6 @@ def split_changes(changes: Sequence[ExportedChange]) -> dict[str, list[ExportedC
     """Group the changes by heading, decided and pending ones, without empty groups."""
     parts = {
         "Verdicts": [change for change in changes if change.verdict is not None],
-        "Waiting for a review": [change for change in changes if change.verdict is None],
+        "Pending review": [change for change in changes if change.verdict is None],
     }
     return {name: part for name, part in parts.items() if part}

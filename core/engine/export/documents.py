@@ -85,9 +85,9 @@ def write_export(answer: ExportAnswer, target: Path) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(answer.text)
     except FileExistsError:
-        raise StateError(f"{path} is there already.", hint="Name another file.", code="file_exists") from None
+        raise StateError(f"{path} already exists.", hint="Choose another file.", code="file_exists") from None
     except OSError as problem:
-        raise StateError(f"{path} can't be written: {problem.strerror}.", hint="Name another place.") from problem
+        raise StateError(f"{path} can't be written: {problem.strerror}.", hint="Choose another place.") from problem
     return path
 
 
@@ -161,7 +161,7 @@ def format_page(session: ExportedSession) -> str:
             f'<h1>{title}</h1><p class="soft">{escape(" · ".join(list_facts(session)))}</p>\n',
             *(_format_turn(turn) for turn in session.turns),
             *_format_changes(session),
-            "<footer>Exported by agent-tui. Keys are masked; check what you share.</footer></body></html>\n",
+            "<footer>Exported by agent-tui. Keys are masked; check before you share.</footer></body></html>\n",
         )
     )
 

@@ -161,7 +161,7 @@ def _list_verdicts(
             continue
         decision = decisions.get(record.id, _Decision(0, None))
         change = _rebuild_change(record, contents)
-        lines, note = _read_lines(change, contents) if change is not None else ((), "decided as a whole")
+        lines, note = _read_lines(change, contents) if change is not None else ((), "accepted or rejected as a whole")
         if not lines and record.excerpt:
             lines = tuple(_parse_excerpt(record.excerpt))
         yield ExportedChange(
@@ -224,7 +224,7 @@ def _read_lines(change: Change, contents: Contents) -> tuple[tuple[DiffLine, ...
     try:
         diff = build_diff(change, *contents.read_change(change), width=0)
     except (ContentLost, IndexError):  # IndexError: hunks of another text, which is lost
-        return (), "its lines are not kept"
+        return (), "its lines are not saved"
     return diff.lines, diff.note
 
 

@@ -89,7 +89,7 @@ class AgentProcess:
     def _list_rules(self) -> tuple[PermissionRule, ...]:
         """Return the user's rules and an allow rule per host of the agent; the user's denials outweigh them."""
         hosts = (parse_rule(f"WebFetch({host})", "allow") for host in self._agent.hosts)
-        return (*self._session.permissions.load_rules(), *hosts)
+        return (*self._session.permissions.rules.load(), *hosts)
 
     async def _open_network(self) -> tuple[Path | None, tuple[BoxService, ...]]:
         return await self._grants.open_proxy(), self._session.permissions.list_services()
@@ -105,7 +105,7 @@ class AgentProcess:
         if command is None:
             programs = " or ".join(candidate[0] for candidate in agent.commands)
             hint = f" Install it: npm install -g {agent.package}" if agent.package else ""
-            raise AgentFailed(f"{agent.name} is not installed: there is no {programs} on PATH.", hint=hint.strip())
+            raise AgentFailed(f"{agent.name} is not installed: {programs} is not on PATH.", hint=hint.strip())
         try:
             running = await self._process.start(command, self._build_environment(), self._receive, self._log.add)
         except ToolFailed as problem:
@@ -121,7 +121,7 @@ class AgentProcess:
         )
         if response.get("protocolVersion") != PROTOCOL_VERSION:
             version = response.get("protocolVersion")
-            raise AgentFailed(f"{agent.name} speaks version {version!r} of ACP; {PROTOCOL_VERSION} is spoken here.")
+            raise AgentFailed(f"{agent.name} uses version {version!r} of ACP; agent-tui uses {PROTOCOL_VERSION}.")
         capabilities = response.get("agentCapabilities")
         self.capabilities = capabilities if isinstance(capabilities, dict) else {}
         logins = response.get("authMethods")
@@ -161,9 +161,9 @@ class AgentProcess:
         if problem.number == AUTH_REQUIRED:
             keys = [key for key in self._agent.env if key.endswith("_API_KEY")]
             alternative = f", or set {' or '.join(keys)}" if keys else ""
-            hint = f"Log in once outside of agent-tui, with its own command{alternative}, then ask again."
+            hint = f"Log in once outside agent-tui with the agent's own command{alternative}, then try again."
             hint = f"{hint} It said: {problem.message}"
-            return AgentFailed(f"{self._agent.name} wants a login.", hint=hint, code="login_required")
+            return AgentFailed(f"{self._agent.name} needs a login.", hint=hint, code="login_required")
         return AgentFailed(f"{self._agent.name} refused {method}: {problem.message}")
 
     async def _ask_logged_in(self, method: str, params: Any) -> Mapping[str, Any]:
@@ -197,7 +197,7 @@ class AgentProcess:
             try:
                 response = await self._ask_logged_in(method, {**params, "sessionId": session_id})
             except AgentFailed as problem:
-                message = f"{self._agent.name} does not have this conversation any more; a new one was begun there."
+                message = f"{self._agent.name} no longer has this conversation; a new one was started there."
                 self._session.emit(Notice(level="info", message=message, hint=problem.message))
             else:
                 self.id = session_id
@@ -206,7 +206,7 @@ class AgentProcess:
         response = await self._ask_logged_in("session/new", params)
         self.id = str(response.get("sessionId", ""))
         if not self.id:
-            raise AgentFailed(f"{self._agent.name} opened no session.")
+            raise AgentFailed(f"{self._agent.name} did not open a session.")
         await self._set_mode(response)
         return False
 
@@ -226,8 +226,8 @@ class AgentProcess:
         mode = offer.choose(only_reads=only_reads, configured_mode=agent.mode, confines_itself=agent.confines_itself)
         if mode is None:
             raise AgentFailed(
-                f"{agent.name} offers no mode that is known to work in the box: it offers {offer.describe()}.",
-                hint=f'Name one to work in: [agent_servers."{agent.name}"] mode = "…" in your config.toml.',
+                f"{agent.name} has no mode known to work sandboxed; its modes: {offer.describe()}.",
+                hint=f'Choose one: [agent_servers."{agent.name}"] mode = "…" in your config.toml.',
                 code="agent_mode",
             )
         self._mode = mode
@@ -256,7 +256,7 @@ class AgentProcess:
         try:
             await self._ask(method, params)
         except AgentFailed as problem:
-            message = f"{self._agent.name} left its mode {self._mode} and can't be set back to it."
+            message = f"{self._agent.name} left its mode {self._mode} and can't be switched back."
             self._session.emit(Notice(level="warning", message=message, hint=problem.message))
 
     async def prompt(self, blocks: list[Mapping[str, Any]]) -> str:

@@ -13,16 +13,17 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, cast
 
 from core.acp.connection import INVALID_PARAMS, METHOD_NOT_FOUND, AcpError
-from core.agent.context.reminders import return_steers
 from core.agent.context.turn_context import TurnContext
 from core.agent.mentions.sources import PromptSurroundings
+from core.agent.turn.turn_frame import Ending, TurnFrame
+from core.agent.turn.turn_policy import format_hook_text
 from core.agent.turn.user_message import build_bare_message
-from core.clock import monotonic
 from core.engine.hosted.agent_process import AgentFailed, AgentProcess
-from core.engine.hosted.updates import HostedCall, UpdateReader, measure_since
+from core.engine.hosted.updates import HostedCall, UpdateReader
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.ids import new_id
@@ -34,18 +35,18 @@ from core.protocol.events import ApprovalDecision, ApprovalRequested
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.protocol.review import Origin
 from core.providers.hosted_agents import HostedAgent
-from core.tasks import cancel_tasks
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
 _HARMLESS: Final = frozenset({"read", "search", "think", "edit", "delete", "move"})
 _DECISIONS: Final[tuple[ApprovalDecision, ...]] = ("allow_once", "allow_always", "reject_once", "reject_always")
 _CANCELLED: Final = {"outcome": {"outcome": "cancelled"}}
-STOP_LIMIT: Final = 15.0  # seconds for an interrupted turn to end
 MAX_HISTORY: Final = 40_000  # characters of the conversation that the agent is sent
 MAX_TURNS: Final = 50  # prompts in one turn, if the user sends messages meanwhile
-NOT_STARTED_HINT: Final = "Its words are above. agent-tui doctor says what holds it; [agent_servers] can name its mode."
-DROPPED_NOTICE: Final = "{} mode keeps nothing: what it wrote in its box was thrown away."
+NOT_STARTED_HINT: Final = (
+    "Its message is above. agent-tui doctor describes the sandbox; [agent_servers] can set its mode."
+)
+DROPPED_NOTICE: Final = "{} mode keeps no changes: what it wrote in its sandbox was dropped."
 _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
     "end_turn": "done",
     "max_tokens": "limit",
@@ -56,9 +57,9 @@ _ENDS: Final[Mapping[str, ev.TurnEnd]] = {
 _REASONS: Final[Mapping[str, str]] = {
     "end_turn": "",
     "cancelled": "",
-    "max_tokens": "The agent's model reached its limit of tokens.",
-    "max_turn_requests": "The agent reached its own limit of model calls in one turn.",
-    "refusal": "The agent refused to go on.",
+    "max_tokens": "The agent's model reached its token limit.",
+    "max_turn_requests": "The agent reached its own limit of model calls per turn.",
+    "refusal": "The agent refused to continue.",
 }
 
 
@@ -83,12 +84,11 @@ class HostedTurn:
         self._requests = AgentRequests(agent.name, context, self._reader)
         self._process: AgentProcess | None = None
         self._is_prompted = False
-        self._end: tuple[ev.TurnEnd, str] = ("interrupted", "")
 
     async def answer(self, method: str, params: Mapping[str, Any]) -> Any:
         """Answer a request of the agent."""
         if not self._is_prompted:
-            raise AcpError("no prompt is being worked on", number=METHOD_NOT_FOUND)
+            raise AcpError("no prompt is running", number=METHOD_NOT_FOUND)
         return await self._requests.answer(method, params)
 
     def notice(self, method: str, params: Mapping[str, Any]) -> None:
@@ -103,35 +103,32 @@ class HostedTurn:
 
     async def run(self, prompt: str, surroundings: PromptSurroundings, instruction: str) -> None:
         """Run the whole turn; `TurnContext.interrupt` stops it."""
-        context, start_time = self._context, monotonic()
-        before = tuple(context.state.messages)
-        context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
-        context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
-        working = context.working = asyncio.ensure_future(self._work(before, instruction, surroundings))
-        try:
-            await asyncio.wait({working})
-        finally:
-            if not working.done():
-                await cancel_tasks([working], limit=STOP_LIMIT)
-            fault = working.exception() if working.done() and not working.cancelled() else None
-            context.working = None
-            return_steers(context.state, context.emit)
-            if fault is not None:
-                self._end = ("failed", str(fault))
-            reason, message = self._end
-            context.emit(
-                ev.TurnFinished(
-                    reason=reason,
-                    usage=self._reader.usage,
-                    steps=1,
-                    duration_ms=measure_since(start_time),
-                    message=message,
-                )
-            )
-        if fault is not None:
-            raise fault
+        work = partial(self._answer, prompt, surroundings, instruction)
+        self._frame = TurnFrame(self._context, prompt, self._reader.add_error, is_retryable=True)
+        self._hooks = self._frame.hooks
+        await self._frame.run(work, lambda: (self._reader.usage, 1))
 
-    async def _work(self, before: tuple[Message, ...], text: str, surroundings: PromptSurroundings) -> None:
+    async def _answer(
+        self, prompt: str, surroundings: PromptSurroundings, instruction: str, hook_context: str
+    ) -> Ending:
+        """Let the agent answer the prompt, and what hooks want to have done after it. Each is a run of its process, so
+        hooks and the next run see the changes of the one before as pending."""
+        context, text = self._context, instruction
+        before = tuple(context.state.messages)
+        context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
+        self._hooks.append_context(hook_context)
+        while text:
+            ending = await self._work(before, text, surroundings, hook_context)
+            before, surroundings, hook_context = tuple(context.state.messages), PromptSurroundings(), ""
+            text = format_hook_text(followup) if (followup := await self._find_followup(ending)) else ""
+        return ending
+
+    async def _find_followup(self, ending: Ending) -> str:
+        return await self._hooks.request_followup() if ending[0] == "done" else ""
+
+    async def _work(
+        self, before: tuple[Message, ...], text: str, surroundings: PromptSurroundings, hook_context: str
+    ) -> Ending:
         context, agent = self._context, self._agent
         keeps_effects = context.permissions.mode.rules.keeps_effects
         process = self._process = AgentProcess(self._session, agent, self, keeps_effects=keeps_effects)
@@ -140,29 +137,32 @@ class HostedTurn:
             remembers = await process.open_session(context.state.agent_sessions.get(agent.name, ""))
             context.emit(ev.AgentSessionOpened(agent=agent.name, id=process.id))
             blocks = [*self._build_updates(before, remembers=remembers), *self._build_prompt(text, surroundings)]
-            await self._converse(process, blocks)
-            if self._end[0] == "done" and (failure := self._reader.find_failure()):
+            if hook_context:
+                blocks.append({"type": "text", "text": format_hook_text(hook_context)})
+            ending = await self._converse(process, blocks)
+            if ending[0] == "done" and (failure := self._reader.find_failure()):
                 raise AgentFailed(failure, hint=NOT_STARTED_HINT)
-        except AgentTuiError as problem:
-            self._end = ("failed", problem.format_with_hint())
-            self._reader.add_error(problem.code, problem.message, hint=problem.hint)
-            context.emit(ev.ErrorRaised(code=problem.code, message=problem.message, hint=problem.hint, retryable=True))
+            return ending
         finally:
             await asyncio.shield(self._finish(process, keeps_effects=keeps_effects))
 
-    async def _converse(self, process: AgentProcess, blocks: list[Mapping[str, Any]]) -> None:
+    async def _converse(self, process: AgentProcess, blocks: list[Mapping[str, Any]]) -> Ending:
         """Send the prompt, then messages that the user sent meanwhile, since an agent takes none while it works."""
         state, self._is_prompted = self._context.state, True
         for _ in range(MAX_TURNS):
             reason = await process.prompt(blocks)
-            self._end = (_ENDS.get(reason, "failed"), _REASONS.get(reason, f"The agent ended its turn by {reason!r}."))
-            if not state.pending_steers or self._end[0] != "done":
-                return
+            text = _REASONS.get(reason, f"The agent ended its turn: {reason!r}.")
+            ending = (_ENDS.get(reason, "failed"), text)
+            await self._hooks.report_answer(self._reader.answer_text)
+            await self._hooks.check_steers()
+            if not state.pending_steers or ending[0] != "done":
+                break
             steers = dict(state.pending_steers)
             self._append_answer()
             message = UserMessage(content="\n\n".join(steers.values()))
             self._context.emit(ev.MessageAppended(message=message, steers=tuple(steers)))
             blocks = [{"type": "text", "text": message.content}]
+        return ending
 
     def _append_answer(self) -> None:
         """Record the agent's text as the answer, so that the next model has it in its history."""
@@ -205,7 +205,9 @@ class HostedTurn:
         pictures = [attachment for attachment in attachments if attachment.media_type.startswith("image/")]
         if len(pictures) < len(attachments) or (pictures and not (isinstance(takes, dict) and takes.get("image"))):
             self._context.emit(
-                ev.Notice(level="warning", message=f"{self._agent.name} is not sent what it can't take.")
+                ev.Notice(
+                    level="warning", message=f"Content that {self._agent.name} does not accept was not sent to it."
+                )
             )
         if not (isinstance(takes, dict) and takes.get("image")):
             return []
@@ -231,7 +233,7 @@ class HostedTurn:
             paragraphs.append(
                 "\n".join(
                     [
-                        "The user reviewed what you wrote. Accepted hunks are in the files, rejected ones are gone:",
+                        "The user reviewed your edits. Accepted hunks are in the files; rejected ones are removed:",
                         *lines,
                     ]
                 )
@@ -258,7 +260,7 @@ def _render_history(messages: tuple[Message, ...]) -> str:
         if isinstance(message, UserMessage | AssistantMessage) and message.content
     ]
     text = "\n\n".join(lines)[-MAX_HISTORY:]
-    return f"What was said before:\n\n{text}" if text else ""
+    return f"The conversation so far:\n\n{text}" if text else ""
 
 
 class AgentRequests:
@@ -271,7 +273,7 @@ class AgentRequests:
         """Return the result of a request. Raises `AcpError`."""
         if method == "session/request_permission":
             return await self._answer_permission(params)
-        raise AcpError(f"{method} is not offered here", number=METHOD_NOT_FOUND)
+        raise AcpError(f"{method} is not available here", number=METHOD_NOT_FOUND)
 
     async def _answer_permission(self, params: Mapping[str, Any]) -> Any:
         tool_call, options = params.get("toolCall"), _read_options(params)
@@ -302,7 +304,8 @@ class AgentRequests:
             return ""
         call.is_refused = True
         return (
-            f"{self._agent} ran a command without asking, and was ended: {call.command[:300]}\n{policy_decision.reason}"
+            f"{self._agent} ran a command without asking, and was stopped: {call.command[:300]}\n"
+            f"{policy_decision.reason}"
         )
 
     def _decide(self, call: HostedCall) -> PolicyDecision:
@@ -324,7 +327,7 @@ class AgentRequests:
                 call=call.id,
                 kind="command" if is_command else "tool",
                 subject=call.command if is_command else call.title,
-                containment=f"in the box of {self._agent}, over the shadow",
+                containment=f"in the sandbox of {self._agent}, over the shadow",
                 options=tuple(decision for decision in _DECISIONS if decision in options),
                 reason=reason,
                 mode=self._context.state.mode,

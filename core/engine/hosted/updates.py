@@ -16,7 +16,6 @@ import msgspec
 from msgspec import Struct, field
 
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
-from core.clock import monotonic
 from core.languages import detect_language
 from core.protocol import documents as d
 from core.protocol import events as ev
@@ -321,7 +320,7 @@ class UpdateReader:
     def find_failure(self) -> str:
         """Return why this turn had no effect, "" = it had one, or needed none."""
         if self._is_broken:
-            words = self.answer_text.strip()[-300:] or "it did not say which"
+            words = self.answer_text.strip()[-300:] or "it gave no reason"
             return f"{self._agent} ended the turn with an error: {words}"
         attempted_calls = [call for call in self._all_calls if call.kind not in _NO_WORK and not call.is_refused]
         failed_calls = [call for call in attempted_calls if not call.has_run]
@@ -388,8 +387,3 @@ def _count_lines(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 def _read_location(location: Any) -> str:
     return str(location.get("path", "")) if isinstance(location, dict) else ""
-
-
-def measure_since(start_time: float) -> int:
-    """Return the milliseconds since a moment of the monotonic clock."""
-    return round((monotonic() - start_time) * 1000)

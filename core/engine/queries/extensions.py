@@ -54,7 +54,7 @@ def list_commands(workspace: Workspace, check: TrustCheck | None) -> q.CommandsA
     rows += [command for command in prompt_commands.commands.commands if command.name not in names]
     hidden_commands = [command for command in prompt_commands.commands.commands if command.name in names]
     skipped_extensions = [
-        q.SkippedExtension(path=command.path, reason=f"the skill {command.name!r} counts")
+        q.SkippedExtension(path=command.path, reason=f"the skill {command.name!r} takes precedence")
         for command in hidden_commands
     ]
     return q.CommandsAnswer(
@@ -86,11 +86,11 @@ def _list_skipped(skipped_files: Iterable[SkippedFile]) -> tuple[q.SkippedExtens
 async def answer_command_preview(source: QuerySource, query: q.CommandPreviewQuery) -> q.CommandPreviewAnswer:
     """Return the prompt that a call would send. Raises `CommandRejected` if the text calls nothing."""
     if calls_server(query.text):
-        raise CommandRejected("a prompt of an MCP server is known when it is sent.", code="command_unknown")
+        raise CommandRejected("a prompt of an MCP server is known only when it is sent.", code="command_unknown")
     call = await find_called(source.require_session(query.session), query.text)
     if call is None:
-        hint = "Name a command of yours, or a skill: /name and its arguments."
-        raise CommandRejected(f"{query.text[:80]!r} calls nothing.", hint=hint, code="command_unknown")
+        hint = "Give one of your commands or a skill: /name and its arguments."
+        raise CommandRejected(f"{query.text[:80]!r} is not a call.", hint=hint, code="command_unknown")
     return preview_command(*call)
 
 
@@ -158,7 +158,7 @@ def _build_answer(
 
 def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
     skill = choice.skill
-    tools_note = f"it asks for {', '.join(skill.allowed_tools)}, which gives no right" if skill.allowed_tools else ""
+    tools_note = f"it asks for {', '.join(skill.allowed_tools)}, which grants nothing" if skill.allowed_tools else ""
     return q.LoadedSkill(
         name=skill.name,
         description=skill.description,
@@ -166,7 +166,7 @@ def _to_loaded(choice: SkillChoice, *, is_open: bool) -> q.LoadedSkill:
         scope=skill.scope,
         source=skill.source,
         state="open" if is_open else "offered" if choice.is_offered else "named" if choice.is_named else "hidden",
-        reason="its text was opened in this session" if is_open else choice.reason,
+        reason="it was opened in this session" if is_open else choice.reason,
         note="; ".join(filter(None, (*skill.problems, tools_note))),
     )
 
@@ -200,7 +200,7 @@ def _build_hook_row(hook: Hook, trust: q.HookTrust, root: Path, last: Mapping[st
         trust=trust,
         timeout=hook.timeout,
         fails_closed=hook.fails_closed,
-        problem=explain_missing(hook, root),
+        problem=explain_missing(hook, root) or "",
         last=last.get(hook.id),
     )
 

@@ -100,7 +100,7 @@ async def answer_file(source: QuerySource, query: q.FileQuery) -> q.FileAnswer:
 def _decode_preview(data: bytes, *, size: int, limit: int) -> tuple[str, str]:
     """Return the text of a file, and why there is none ("" = there is one)."""
     if size > limit:
-        return "", f"The file has {size:,} bytes; up to {limit:,} are shown."
+        return "", f"The file has {size:,} bytes; at most {limit:,} are shown."
     if b"\0" in data[:8192]:
         return "", f"A binary file of {size:,} bytes."
     return decode_for_reading(data), ""

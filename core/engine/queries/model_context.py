@@ -33,8 +33,8 @@ from core.tools.toolset import Toolset
 _WORD = re.compile(r"\w+")
 _FORMATS = frozenset(tool.name for tool in EDIT_TOOLS)
 FORMAT = "an edit format of other models"
-ANNOUNCED_LATER = "the model is told of it when a turn, a mode or a model has a use for it"
-FIXED: Final = "it is the beginning of every request, the same bytes for the whole session"
+ANNOUNCED_LATER = "described to the model when a turn, mode or model can use it"
+FIXED: Final = "it starts every request, with the same bytes for the whole session"
 _RULE: Final = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
 Measured = tuple[ContextPart, int]  # a part whose tokens are not counted yet, and its bytes
 
@@ -60,17 +60,17 @@ def _list_builtin(context: TurnContext, token_counts: dict[str, int], offer_text
     for name in tools:
         kind = tools[name]
         refusal = permissions.explain_tool_refusal(name, kind.access)
-        if not refusal and not permissions.is_granted(kind.access):
+        if refusal is None and not permissions.is_granted(kind.access):
             refusal = f"{permissions.mode} mode does not grant it"
         row = ToolRow(name=name, access=kind.access.value, state="absent", aliases=tools.list_aliases(name))
-        if refusal:
+        if refusal is not None:
             yield replace(row, reason=refusal)
         elif name in token_counts:
             yield replace(
                 row, state="listed", tokens=token_counts[name], reason=permissions.describe_tool_narrowing(name)
             )
         elif name in _WORD.findall(offer_text):
-            yield replace(row, state="told", reason="told beside the list")
+            yield replace(row, state="told", reason="sent beside the list")
         else:
             yield replace(row, state="callable", reason=FORMAT if name in _FORMATS else ANNOUNCED_LATER)
 
@@ -139,13 +139,13 @@ def distribute_tokens(measurements: Sequence[Measured], used_tokens: int) -> tup
 
 
 def _describe_beginning(tokens: int) -> ContextPart:
-    reason = "what a request begins with; it is listed by part once a turn has run"
+    reason = "the start of every request; its parts are listed after the first turn"
     return ContextPart(name="system prompt and tools", tokens=tokens, reason=reason, problem=FIXED)
 
 
 def _describe_losses(state: SessionState) -> tuple[str, ...]:
     count = state.dropped_reasoning_count
-    void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is not sent any more." if count else ""
+    void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is no longer sent." if count else ""
     cache_note = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""
     return tuple(filter(None, (void, cache_note)))
 
@@ -165,7 +165,7 @@ def _list_prefix(context: TurnContext, prefix: Prefix) -> Iterator[Measured]:
     system = ContextPart(name="system prompt", tokens=0, detail=variant, reason=reason, problem=FIXED)
     yield system, _measure(prefix.system) - sum(size for _, size in rules)
     for path, size in rules:
-        reason = "a rule that held when the session began"
+        reason = "a rule loaded when the session started"
         yield ContextPart(name=path, tokens=0, detail="rule", reason=reason, problem=FIXED), size
     count = f"{len(prefix.tools)} tools"
     tools = ContextPart(name="tools", tokens=0, detail=count, reason="what the agent can do", problem=FIXED)

@@ -178,7 +178,7 @@ async def answer_idle(source: QuerySource, query: q.IdleQuery) -> q.IdleAnswer:
 
 
 async def answer_models(source: QuerySource, query: q.ModelsQuery) -> q.ModelsAnswer:
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     return await discover_models(source.services.settings, probe=query.discover)
 
@@ -205,7 +205,7 @@ async def answer_permissions(source: QuerySource, query: q.PermissionsQuery) -> 
         q.SavedPermission(choice=rule.choice, rule=str(rule), source=rule.source)
         for rule in services.settings.permissions.parse_rules()
     ]
-    saved_rules = session.permissions.saved_rules if session is not None else SavedRules(services.workspace.root)
+    saved_rules = session.permissions.rules.saved if session is not None else SavedRules(services.workspace.root)
     saved_permissions = (*configured_permissions, *map(_to_wire, await asyncio.to_thread(saved_rules.load)))
     if session is None:
         return q.PermissionsAnswer(trusted=True, kept=saved_permissions)

@@ -59,7 +59,7 @@ def _append(directory: SessionDirectory, event: SessionRenamed | SessionTagged) 
         if not extent.is_whole:
             raise StateError(
                 f"the log of {directory.id} is damaged.",
-                hint=f"Resume it first, which mends it: --resume {directory.id}",
+                hint=f"Resume it first, which repairs it: --resume {directory.id}",
             )
         envelope = Envelope(seq=state.seq + 1, session=directory.id, at=now_ms(), event=event)
         log.append(envelope)
@@ -78,7 +78,7 @@ def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = Fa
         waiting = describe_waiting(read_session_info(directory.path))
         if waiting and not is_confirmed:
             raise StateError(
-                f"{session} was not deleted: {waiting}.", hint="With --force it goes with it.", code="pending_waits"
+                f"{session} was not deleted: {waiting}.", hint="--force deletes it anyway.", code="pending_waits"
             )
         for layers in directory.path.glob("**/layers"):
             remove_location(layers)
@@ -91,8 +91,8 @@ def delete_session(store: SessionStore, session: str, *, is_confirmed: bool = Fa
 
 def describe_waiting(info: SessionInfo) -> str:
     """Describe what waits for the user in a session; "" = nothing."""
-    edits, questions = ("edit waits", "edits wait"), ("question waits", "questions wait")
-    counts = [(info.pending, edits, "in it for your review"), (info.asked, questions, "for an answer")]
+    edits, questions = ("edit", "edits"), ("question", "questions")
+    counts = [(info.pending, edits, "pending review"), (info.asked, questions, "waiting for an answer")]
     return " and ".join(f"{number} {words[number != 1]} {end}" for number, words, end in counts if number)
 
 

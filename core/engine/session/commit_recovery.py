@@ -32,9 +32,9 @@ from core.shadow.commits.pending_commit import (
 INDEX_VARIABLE: Final = "GIT_INDEX_FILE"
 _GRACE_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.02
-_FINISHED: Final = "A commit that was cut off is in the repository: {} {}."
-_UNDONE: Final = "A commit that was cut off was not made, and nothing of it is left: {}."
-_UNKNOWN: Final = "A commit that was cut off can't be looked after ({}); compare git status with your files: {}."
+_FINISHED: Final = "An interrupted commit was made after all: {} {}."
+_UNDONE: Final = "An interrupted commit was not made, and left nothing behind: {}."
+_UNKNOWN: Final = "An interrupted commit can't be checked ({}); compare git status with your files: {}."
 
 
 def forget_commit(session: Session) -> None:

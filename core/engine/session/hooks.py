@@ -26,8 +26,6 @@ from core.hooks.hook_files import HookTable, load_hooks
 from core.hooks.payload import HookScene
 from core.hooks.runner import HookRunner
 from core.hooks.session_hooks import HookOccasion, SessionHooks
-from core.modes import Access
-from core.permissions.policy import CommandTerms, decide_call
 from core.protocol import events as ev
 from core.protocol.events import FileWritten
 from core.shell.terminal import Terminal
@@ -35,7 +33,7 @@ from core.state.session import SessionState
 from core.workspace import Workspace
 
 END_LIMIT: Final = 10.0  # seconds for all hooks at the end of a session
-LEFT_HINT = "It waits for the review still. /hooks lists the hooks."
+LEFT_HINT = "It is still pending review. /hooks lists the hooks."
 
 
 def open_session_hooks(
@@ -46,7 +44,7 @@ def open_session_hooks(
     hooks = SessionHooks(
         load=partial(load_trusted_hooks, host.workspace, trust),
         scene=partial(_build_scene, terminal, permissions, recorder),
-        runner=HookRunner(host, terminal.keeps_effects, partial(_find_refusal, permissions)),
+        runner=HookRunner(host, terminal.keeps_effects, permissions.explain_denied_command),
         emit=host.emit,
     )
     recorder.listeners.append(((ev.ApprovalRequested, ev.QuestionAsked), partial(_notify_waiting, terminal, hooks)))
@@ -74,13 +72,6 @@ def _build_scene(terminal: Terminal, permissions: CallPermissions, recorder: Eve
     )
 
 
-def _find_refusal(permissions: CallPermissions, command: str) -> str:
-    """Return why a rule of the user denies a hook's command, "" = none does."""
-    terms = CommandTerms(is_contained=True, is_unasked=True)
-    decision = decide_call(Access.EXEC, command, terms, rules=permissions.load_rules())
-    return decision.reason if decision.choice == "deny" else ""
-
-
 def _notify_waiting(terminal: Terminal, hooks: SessionHooks, event: ev.ApprovalRequested | ev.QuestionAsked) -> None:
     """Notify the hooks, in parallel to the turn, that something waits for the user."""
     if not hooks.has(HookEvent.NOTIFICATION):
@@ -88,7 +79,9 @@ def _notify_waiting(terminal: Terminal, hooks: SessionHooks, event: ev.ApprovalR
     is_approval = isinstance(event, ev.ApprovalRequested)
     kind = "permission_prompt" if is_approval else "elicitation_dialog"
     message = (
-        f"Waiting for your yes: {event.subject}" if isinstance(event, ev.ApprovalRequested) else "A question waits."
+        f"Waiting for your approval: {event.subject}"
+        if isinstance(event, ev.ApprovalRequested)
+        else "You have a question to answer."
     )
     occasion = HookOccasion(
         event=HookEvent.NOTIFICATION,
@@ -145,10 +138,10 @@ class PromotionHooks(Struct, eq=False):
         if not paths:
             return True
         outcome = await self.hooks.run(self._build_occasion(HookEvent.BEFORE_PROMOTE, paths))
-        if outcome.is_denied:
+        if (refusal := outcome.describe_refusal()) is not None:
             path = paths[0] if len(paths) == 1 else ""
-            self.report_error(AcceptanceRefused(outcome.describe_refusal(), hint=LEFT_HINT), path=path)
-        return not outcome.is_denied
+            self.report_error(AcceptanceRefused(refusal, hint=LEFT_HINT), path=path)
+        return refusal is None
 
     def _build_occasion(self, event: HookEvent, paths: Sequence[str]) -> HookOccasion:
         fields = {"paths": list(paths), "file_paths": [str(self.root / path) for path in paths]}

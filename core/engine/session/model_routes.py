@@ -152,11 +152,12 @@ class ModelRoutes(Struct, eq=False):
         window = self._models.resolve_window(model, settings, capabilities)
         self._emit(RouteTaken(model=model, effort=used_effort, wanted=requested_effort, context_window=window))
         if requested_effort and (before.model, before.wanted) != (model, requested_effort):
-            message = f"{model} has no effort to choose, as far as is known: {requested_effort} is not asked for."
+            message = f"{model} has no known effort levels: {requested_effort} is not sent."
             if capabilities.efforts:
                 has = ", ".join(capabilities.efforts)
                 message = (
-                    f"{model} has no effort {requested_effort}: {used_effort or 'its default'} is used; it has {has}."
+                    f"{model} has no effort level {requested_effort}: {used_effort or 'its default'} "
+                    f"is used; it has {has}."
                 )
             self._emit(Notice(level="info", message=message))
 

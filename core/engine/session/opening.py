@@ -162,7 +162,8 @@ def _fill_directory(source: Session, target: SessionDirectory, checkpoint: Conve
         _copy_log(source, target, checkpoint.seq if checkpoint else source.state.seq)
     except OSError as error:
         raise StateError(
-            f"The session can't be copied to {target.path}: {error.strerror}.", hint="Make room, then try again."
+            f"The session can't be copied to {target.path}: {error.strerror}.",
+            hint="Free some space, then try again.",
         ) from error
     finally:
         with suppress(OSError):

@@ -22,8 +22,8 @@ from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
 from core.state.session import SessionState
 
 Emit = Callable[[ev.AnyEvent], None]
-LOST_EFFECTS = "what it changed until then was dropped"
-INTERRUPTED_RESULT = "The call was interrupted before it gave a result; whether it had an effect is not known."
+LOST_EFFECTS = "its changes until then were dropped"
+INTERRUPTED_RESULT = "The call was interrupted before it returned; it may have taken effect."
 MAX_NAMED = 8
 
 
@@ -36,7 +36,7 @@ def close_open_turn(
     repairs = []
     for identity, text in list(state.pending_steers.items()):
         emit(ev.SteerReturned(id=identity, text=text))
-        repairs.append("What was said to a turn and never sent waits in the prompt.")
+        repairs.append("Your unsent messages to the turn are back in the prompt.")
     for call in list(turn.calls.values()) if turn is not None else []:
         _finish_question_document(state, call, emit)
         emit(ev.ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
@@ -57,7 +57,7 @@ def close_open_turn(
         emit(ev.ModeChanged(mode=state.mode_after_turn))
     if turn is not None:
         emit(ev.TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
-        repairs.append("A turn that was cut off was closed as interrupted.")
+        repairs.append("An interrupted turn was closed.")
     return " ".join(dict.fromkeys(repairs))
 
 
@@ -76,7 +76,9 @@ def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit:
 
 def _complete_history(state: SessionState, emit: Emit) -> str:
     """Add missing results of tool calls: at the end by appending, further up by replacing the history."""
-    explanations = {subagent.call: describe_interrupted(state, subagent.call) for subagent in state.subagents.values()}
+    explanations = {
+        subagent.call: describe_interrupted(state, subagent.call) or "" for subagent in state.subagents.values()
+    }
     explanations.update((question.call, QUESTION_STILL_OPEN) for question in state.questions.values())
     history = complete_results(state.messages, explanations)
     old = list(state.messages)
@@ -125,8 +127,8 @@ def remove_probes(session: Session, *, is_resumed: bool = False) -> None:
     if debug.needs_probe_check or leftover_marks.paths:
         session.emit(ProbesChecked(files=leftover_marks.file_count, left=leftover_marks.paths))
     if paths := leftover_marks.paths:
-        message = f"Marks of probes are left in {format_paths(paths, MAX_NAMED)}."
-        hint = "The program did not put them there: look at them, and take them out."
+        message = f"Probe markers are left in {format_paths(paths, MAX_NAMED)}."
+        hint = "The program did not add them: check them, and remove them."
         session.emit(Notice(level="warning", message=message, hint=hint))
 
 

@@ -47,7 +47,7 @@ def finish_pending_restore(session: Session) -> str:
         _remove_note(session)
         return ""
     carry_out(session, restoring)
-    return "A restore that was cut off was finished."
+    return "An interrupted restore was finished."
 
 
 def carry_out(session: Session, restoring: PendingRestore) -> None:
@@ -118,7 +118,7 @@ def save_note(session: Session, restoring: PendingRestore) -> None:
     try:
         replace_file(path, msgspec.json.encode(restoring))
     except OSError as error:
-        raise StateError(f"The restore can't be noted in {path}: {error.strerror}. Nothing was changed.") from error
+        raise StateError(f"The restore can't be recorded in {path}: {error.strerror}. Nothing was changed.") from error
 
 
 def _load_note(session: Session) -> PendingRestore | None:

@@ -38,10 +38,10 @@ from core.tools.toolset import Toolset
 
 OFFER_TAG = "available_servers"
 CHARS_PER_TOKEN = 4
-BOXED = "It runs in the box: what it writes waits for your review, and it has no network."
+BOXED = "Sandboxed, no network. File changes go to review."
 _YES = frozenset({"yes", "y"})  # the option, or the user's text
 _NO = frozenset({"no", "n", "never"})
-REMOTE = "It is reached over the network: nothing holds what it does, and you are asked before each call."
+REMOTE = "It is reached over the network and can't be sandboxed, so you are asked before each call."
 
 
 class ServerCaller(Struct, eq=False):
@@ -63,7 +63,7 @@ class ServerCaller(Struct, eq=False):
             answer, self._host.directory, self._origin.call, wishes, max_chars=self.max_chars
         )
         if WARN_CHARS < rendering.length <= self.max_chars:
-            message = f"{name} answered with {rendering.length:,} characters, about {rendering.length // 4:,} tokens."
+            message = f"{name} returned {rendering.length:,} characters, about {rendering.length // 4:,} tokens."
             self._host.emit(Notice(level="warning", message=message))
         text = "\n".join(filter(None, (rendering.text, f"[{effects}]" if effects else "")))
         return ToolOutcome(
@@ -78,7 +78,7 @@ class ServerCaller(Struct, eq=False):
         self._lease.check()
         config = await self._servers.find_config(server)
         if config is None:
-            raise ToolFailed(f"There is no MCP server {server!r} any more.")
+            raise ToolFailed(f"The MCP server {server!r} no longer exists.")
         answer = await self._servers.ask(config, partial(read_resource, uri=uri))
         rendering = await render_answer(answer, self._host.directory, new_id("call"))
         return ToolOutcome(content=rendering.text, spilled=rendering.spilled, attachments=rendering.attachments)
@@ -158,12 +158,12 @@ class ServerAccess:
     async def _ask(self, config: ServerConfig, description: str) -> bool | None:
         """Ask whether a server of the project's configuration may run; None = there was no answer."""
         variables = ", ".join(config.list_variables())
-        variables_note = f"\nIt is given your variables {variables}." if variables else ""
+        variables_note = f"\nIt receives your variables {variables}." if variables else ""
         question = Question(
             id="server",
-            text=f"{config.source} of this project names the MCP server {config.name!r}:\n\n{description}\n"
-            f"{variables_note}\n{REMOTE if config.is_remote else BOXED}",
-            options=(Option(id="yes", label="Let it run in this project"), Option(id="no", label="Never")),
+            text=f"{config.source} of this project defines the MCP server {config.name!r}:\n\n"
+            f"{description}\n{variables_note}\n{REMOTE if config.is_remote else BOXED}",
+            options=(Option(id="yes", label="Allow in this project"), Option(id="no", label="Never")),
         )
         reply = await self._user.ask(QuestionAsked(id=new_id("ask"), call="", questions=(question,)))
         if not reply.answers:

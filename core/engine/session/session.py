@@ -41,7 +41,7 @@ from core.lsp.language_servers import LanguageServers
 from core.modes import Access
 from core.permissions.audit import AuditLog
 from core.permissions.rules import PermissionRule, find_strictest, select_rules
-from core.permissions.saved_rules import SavedRules
+from core.permissions.saved_rules import SavedRules, SessionRules
 from core.plans.plan_store import PlanStore
 from core.protocol import events as ev
 from core.protocol.attachment_labels import LABEL_PATTERN, strip_labels
@@ -105,7 +105,7 @@ class Session:
         self.shadow.plans.folder = _open_plans(services)
         self.plans = PlanSync(PlanStore(self.shadow.plans), state, self.emit)
         self.permissions = self._build_permissions(audit)
-        self.shadow.load_rules = self.permissions.load_rules
+        self.shadow.load_rules = self.permissions.rules.load
         self.terminal = Terminal(self._build_command_host())
         self.routes = ModelRoutes(services.models, lambda: self.settings, state, self.emit)
         self.user = UserChannel(self.emit, is_interactive=services.options.interactive)
@@ -141,7 +141,7 @@ class Session:
         access.servers.is_available = self.call_permissions.is_tool_granted
         return access
 
-    def _explain_unasked(self, command: str, directory: str) -> str:
+    def _explain_unasked(self, command: str, directory: str) -> str | None:
         self.call_permissions.is_trusted = self.services.trust.trusted
         return self.call_permissions.explain_unasked(command, directory)
 
@@ -151,15 +151,18 @@ class Session:
             self.services,
             self.shadow,
             audit=audit,
-            settings=lambda: self.settings,
+            list_configured=self._list_configured_rules,
             report_error=self.report_error,
         )
+
+    def _list_configured_rules(self) -> tuple[PermissionRule, ...]:
+        return self.settings.permissions.parse_rules()
 
     def _build_call_permissions(self) -> CallPermissions:
         return CallPermissions(
             self.terminal,
             self.settings,
-            self.permissions.saved_rules,
+            self.permissions.rules,
             self.permissions.network_grants,
             added_directories=self.services.added_directories,
         )
@@ -432,26 +435,22 @@ class SessionPermissions:
         shadow: Shadow,
         *,
         audit: AuditLog,
-        settings: Callable[[], Settings],
+        list_configured: Callable[[], tuple[PermissionRule, ...]],
         report_error: Callable[[AgentTuiError], None],
     ) -> None:
-        self._settings = settings
         self._report_error = report_error
         self._audit = audit
-        self.saved_rules = SavedRules(services.workspace.root, is_persistent=find_private_directory(directory) is None)
-        self.network_grants = NetworkGrants(directory / "network", self.load_rules, self.record_network_use)
+        saved_rules = SavedRules(services.workspace.root, is_persistent=find_private_directory(directory) is None)
+        self.rules = SessionRules(list_configured, saved_rules)
+        self.network_grants = NetworkGrants(directory / "network", self.rules.load, self.record_network_use)
         self._root = services.workspace.root
         self._above: WithheldFinder | None = None
         self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
         self._reading: tuple[PermissionRule, ...] = ()
 
-    def load_rules(self) -> tuple[PermissionRule, ...]:
-        """Return the configured rules and the user's saved patterns. Raises `StateError`."""
-        return (*self._settings().permissions.parse_rules(), *self.saved_rules.parse_rules())
-
     def find_withheld(self) -> WithheldPaths:
         """Return the paths that a command which starts now must not read. Slow the first time: call it in a thread."""
-        reading = tuple(select_rules(self.load_rules(), "Read"))
+        reading = tuple(select_rules(self.rules.load(), "Read"))
         if reading != self._reading:
             self._reading = reading
             self._withheld.clear()
@@ -493,7 +492,7 @@ class SessionPermissions:
         """Return the granted services of this machine that a command can reach now."""
         services = self.network_grants.list_services()
         reachable_services = (
-            service for service in services if not explain_unreachable(service, Tier.NAMESPACES, os.environ)
+            service for service in services if explain_unreachable(service, Tier.NAMESPACES, os.environ) is None
         )
         return tuple(map(build_service, reachable_services))
 

@@ -25,10 +25,10 @@ def explain_fault(fault: Exception) -> AgentTuiError:
     """Return the error to report for an exception: itself if it is ours, else an internal fault. Never raises."""
     if isinstance(fault, AgentTuiError):
         return fault
-    text = f"internal fault: {type(fault).__name__}: {fault}"
+    text = f"internal error: {type(fault).__name__}: {fault}"
     return AgentTuiError(
         redact(text[:2_000]),
-        hint=f"Nothing of the session is lost. {describe_crash_report(save_crash_report(fault, 'the engine'))}",
+        hint=f"The session is intact. {describe_crash_report(save_crash_report(fault, 'the engine'))}",
     )
 
 
@@ -118,7 +118,9 @@ class TurnSlot:
             await asyncio.wait({self._task}, timeout=STOP_LIMIT)
         if self.is_running:
             raise CommandRejected(
-                "a turn is running.", hint="Wait for its end, interrupt it, or steer it.", code="turn_running"
+                "a turn is running.",
+                hint="Wait until it ends, interrupt it, or send a message to it.",
+                code="turn_running",
             )
         self._is_reserved = True
         try:

@@ -36,19 +36,19 @@ from core.state.session import SessionState
 from core.text.counting import count
 
 MAX_CHECKS: Final = 4
-NOTHING = "Nothing waits that a check could verify: what is red, in conflict or broken is decided on by itself."
-NO_CHECK = "No check has passed over what waits as it is now, so there is none to run again."
-NOT_ALONE = "{command} is not run again: it {reason}. What counts is a check and nothing else."
+NOTHING = "No pending change can be verified: protected, conflicting and broken changes are decided one by one."
+NO_CHECK = "No check has passed on the current changes, so there is none to run again."
+NOT_ALONE = "{command} is not run again: it {reason}. Only a check on its own counts."
 CHANGED_MEANWHILE: Final = (
-    "What waits, or the project on disk, changed while the checks ran, so nothing was accepted. Try again."
+    "The pending changes or the project changed while the checks ran, so nothing was accepted. Try again."
 )
-NOT_WRITTEN: Final = "The checks passed, and what was told before kept these from being written:"
-STOPPED: Final = "The checks were stopped before they ended, so nothing was accepted."
-FindRefusal = Callable[[str], Awaitable[str]]
+NOT_WRITTEN: Final = "The checks passed, but these could not be written for the reasons shown before:"
+STOPPED: Final = "The checks were stopped, so nothing was accepted."
+FindRefusal = Callable[[str], Awaitable[str | None]]
 
 
 class Verifier:
-    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command, "" = none does."""
+    """One `changes.verify`. Call `run` once. `find_refusal` returns why a hook refuses a command."""
 
     def __init__(self, session: Session, command: ChangesVerify, find_refusal: FindRefusal) -> None:
         self._session = session
@@ -94,7 +94,7 @@ class Verifier:
         left_count = len(plan.chosen) - len(self._accepted)
         if left_count and not reasons:
             verb = "is" if left_count == 1 else "are"
-            reasons = [f"{count('file', left_count)} of those that wait {verb} not covered by them."]
+            reasons = [f"{count('file', left_count)} of the pending ones {verb} not covered by them."]
         return " ".join(reasons) if left_count else ""
 
     def _is_proven(self, change: Change, results: Sequence[Verification]) -> bool:
@@ -131,7 +131,7 @@ class Verifier:
             session.emit_outside_turn(VerificationProgressed(command=command, text=text))
 
         report_progress("")
-        if refusal := await self._find_refusal(command):
+        if (refusal := await self._find_refusal(command)) is not None:
             problem = f"`{command}` was not run again: {refusal}"
             return Verification(command=command, outcome="unclear", problem=problem)
         result = await CleanRun(session.terminal.host, plan.text, command, report_progress).run()
@@ -189,15 +189,15 @@ def _list_reasons(results: Sequence[Verification]) -> list[str]:
         if result.outcome == "passed" and result.changed_here:
             names = format_paths(result.changed_here)
             reasons.append(
-                f"`{result.command}` passed, by tests or settings changed here ({names}): look at these and accept them"
-                " yourself, then it can be verified by them."
+                f"`{result.command}` passed, but with tests or settings changed here ({names}): review "
+                "and accept these yourself, then it can be verified."
             )
     return reasons
 
 
 def _format_extent(result: Verification, plan: VerificationPlan) -> str:
     is_part = any(check.narrowed_by for check in plan.checks if check.command == result.command)
-    facts = ([f"{result.passed:,} passed"] if result.passed else []) + (["a part of the tests"] if is_part else [])
+    facts = ([f"{result.passed:,} passed"] if result.passed else []) + (["part of the tests"] if is_part else [])
     return f" ({', '.join(facts)})" if facts else ""
 
 
@@ -247,7 +247,7 @@ def plan_verification(
     if not checks:
         return VerificationPlan(refused=_explain_refusal(checks_by_command))
     if request.tests_only and all(check.result.kind != "tests" for check in checks):
-        return VerificationPlan(refused="No tests have passed over what waits as it is now; other checks prove less.")
+        return VerificationPlan(refused="No tests have passed on the pending changes; other checks prove less.")
     selection = checked_changes or candidates
     text = {change.path: change for change in group_changes(state.changes, selection, accepts=True)}
     checks = list({check.command: check for check in checks}.values())

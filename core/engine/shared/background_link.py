@@ -10,8 +10,7 @@ from core.background.records import BackgroundAgent
 from core.background.store import AgentStore, StoreUnavailable
 from core.config.settings import Settings
 from core.errors import AgentTuiError
-from core.protocol.events import BackgroundReported
-from core.protocol.queries import BackgroundAgentInfo
+from core.protocol.events import BackgroundAgentInfo, BackgroundReported
 from core.tasks import TaskOwner
 
 

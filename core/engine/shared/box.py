@@ -22,14 +22,6 @@ from core.user_dirs import get_state_dir
 if TYPE_CHECKING:
     from core.sandbox.tiers.selection import TierReport
 
-TIER_NAMES = {
-    Tier.NAMESPACES: "namespaces and an overlay",
-    Tier.BWRAP_OVERLAY: "bubblewrap and its overlay",
-    Tier.BWRAP_MOUNTED: "bubblewrap over an overlay",
-    Tier.BWRAP_COPY: "bubblewrap on a copy of your project",
-    Tier.LANDLOCK: "Landlock and seccomp on a copy of your project",
-}
-
 
 class BoxSearchResult(Struct, frozen=True, kw_only=True):
     """The result of the search. `box` None: commands can't be contained. `cure`: a remedy."""
@@ -78,14 +70,11 @@ class SharedBox:
             self._find_box = partial(find_box, state=state)
 
     def describe(self) -> str:
-        if self._result.box is None:
-            return describe_containment()
-        mechanism = TIER_NAMES.get(self.tier, self.tier.value)
-        return f"{self.tier.value}: held by {mechanism}; what it changes waits for your review"
+        return describe_containment() if self._result.box is None else "sandboxed; file changes go to review"
 
     async def find(self) -> Box | None:
         if self._search is None or (self._search.done() and self._search.cancelled()):
-            self._search = asyncio.create_task(self._search_once(), name="finding the box")
+            self._search = asyncio.create_task(self._search_once(), name="finding the sandbox")
         self._result = await asyncio.shield(self._search)
         self.tier = self._result.tier
         return self._result.box
@@ -96,7 +85,7 @@ class SharedBox:
         except AgentTuiError as problem:
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=problem.message, cure=problem.hint)
         except Exception as problem:  # after a fault there is no box, and commands need approval
-            reason = f"The search failed: {type(problem).__name__}: {problem}."
+            reason = f"Finding a sandbox failed: {type(problem).__name__}: {problem}."
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=reason)
 
     def build_event(self) -> BoxFound:

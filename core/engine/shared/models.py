@@ -43,7 +43,7 @@ def _preload(model: str) -> None:
 
 
 async def _choose_default(settings: Settings) -> str:
-    from core.providers.catalog.discovery import find_default_model
+    from core.providers.discovery import find_default_model
 
     return (await find_default_model(settings)).id
 

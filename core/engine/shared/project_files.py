@@ -187,7 +187,7 @@ class FileWatcher:
         except (OSError, RuntimeError) as problem:
             self.is_partial = True
             self.ready.set()
-            print(f"the workspace is not watched: {problem}", file=sys.stderr)  # noqa: T201
+            print(f"the workspace can't be watched: {problem}", file=sys.stderr)  # noqa: T201
 
     def _watch_tree(self) -> None:
         from watchfiles import watch

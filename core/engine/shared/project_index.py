@@ -22,8 +22,7 @@ from core.engine.shared.project_files import FileWatcher
 from core.index.builder_command import BuilderRequest, build_builder_command
 from core.index.database import DAMAGED, FILE_NAME, IndexFailed, lock_for_building, report_damage
 from core.index.reader import Generation, IndexReader, SymbolLocation
-from core.protocol.events import IndexProgressed
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexProgressed, IndexStatus
 from core.records import decode_json
 from core.tasks import TaskOwner, finish_in_thread
 from core.workspace.file_names import from_os_name
@@ -34,6 +33,9 @@ if TYPE_CHECKING:
 _STARTS: Final = 3
 """Restarts of a crashed builder before the engine gives up."""
 _END_SECONDS: Final = 0.3  # the next builder reads again what was not committed by then
+_IDLE_SECONDS: Final = 5.0
+"""Seconds without work after which the builder ends, since it holds 30 to 50 MB; the next change starts another one."""
+_IDLE_END_SECONDS: Final = 10.0
 _LINE_LIMIT: Final = 1 << 20
 T = TypeVar("T")
 _START_SECONDS: Final = 1.0
@@ -64,7 +66,7 @@ class ProjectIndex:
         self._on_progress = on_progress
         self._tasks = TaskOwner()
         self._following: asyncio.Task[None] | None = None
-        self._status = IndexStatus(problem="" if is_enabled else "it is switched off: index.enabled")
+        self._status = IndexStatus(problem="" if is_enabled else "it is turned off: index.enabled")
         self._status_changed = asyncio.Event()
         self._watcher: FileWatcher | None = None
         self._swept_at = 0.0
@@ -99,7 +101,7 @@ class ProjectIndex:
         try:
             is_ours = await self._link.ensure()
         except OSError as problem:
-            self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            self._set_status(IndexStatus(state="failed", problem=f"the index can't be created: {problem}"))
             return
         if not is_ours and self._following is None:
             self._following = self._tasks.start(self._follow(), name="index of another process")
@@ -114,7 +116,7 @@ class ProjectIndex:
                         return
                 await pause(_FOLLOW_SECONDS)
         except OSError as problem:
-            self._set_status(IndexStatus(state="failed", problem=f"the index can't be made: {problem}"))
+            self._set_status(IndexStatus(state="failed", problem=f"the index can't be created: {problem}"))
         finally:
             self._following = None
 
@@ -156,7 +158,7 @@ class ProjectIndex:
     async def read(self, work: Callable[[IndexReader], T]) -> T:
         """Return the result of `work` on the index, run in a thread. Raises `IndexFailed`."""
         if not self._enabled:
-            raise IndexFailed("the index is switched off.", hint="index.enabled = true", code="index_off")
+            raise IndexFailed("the index is turned off.", hint="index.enabled = true", code="index_off")
         self._sweep_unwatched()
         async with self._reading:
             try:
@@ -178,7 +180,8 @@ class ProjectIndex:
         is_followed = self._watcher is not None and not self._watcher.is_partial
         if not is_followed and monotonic() - self._swept_at > _SWEEP_SECONDS:
             self._swept_at = monotonic()
-            self._link.send(())
+            if self._link.has_started:
+                self.on_disk_changed(())
 
     async def find_symbols(self, names: Iterable[str]) -> Mapping[str, tuple[SymbolLocation, ...]]:
         """Return the definitions of names ("name", "Class.method"), best first, without the names that have none."""
@@ -261,11 +264,17 @@ class BuilderLink:
         self._starting = asyncio.Lock()
         self._starts = 0
         self._closed = False
+        self._idle_timer: asyncio.TimerHandle | None = None
 
     @property
     def is_ours(self) -> bool:
         """True while a builder of this process runs."""
         return self._process is not None and self._process.returncode is None
+
+    @property
+    def has_started(self) -> bool:
+        """True if this process has started a builder, which may have ended since."""
+        return self._process is not None
 
     @property
     def has_given_up(self) -> bool:
@@ -275,6 +284,8 @@ class BuilderLink:
     async def ensure(self) -> bool:
         """Start the builder unless one runs. Return True if it belongs to this process. Raises OSError."""
         async with self._starting:
+            if self._process is not None and self._process.stdin is not None and self._process.stdin.is_closing():
+                await self._end(self._process, _IDLE_END_SECONDS)  # It was idle; its lock is free after its end.
             if self._closed or self.is_ours or self.has_given_up:
                 return self.is_ours
             if (lock := await asyncio.to_thread(lock_for_building, self._database)) is None:
@@ -300,6 +311,7 @@ class BuilderLink:
         process = self._process
         if process is None or process.stdin is None or not self.is_ours or process.stdin.is_closing():
             return False
+        self._stop_idle_timer()
         changed_paths = tuple(from_os_name(os.fsencode(path)) for path in paths)
         process.stdin.write(msgspec.json.encode(BuilderRequest(changed=changed_paths)) + b"\n")
         return True
@@ -310,32 +322,47 @@ class BuilderLink:
         with suppress(ValueError):
             async for line in process.stdout:
                 with suppress(msgspec.DecodeError):
-                    self._on_status(decode_json(line, IndexStatus))
+                    status = decode_json(line, IndexStatus)
+                    self._on_status(status)
+                    self._start_idle_timer(process, status)
         if await process.wait() == 0 or self._closed:
             return
         self._starts += 1
         if self.has_given_up:
-            self._on_status(
-                IndexStatus(state="failed", problem="its builder died again and again; `agent-tui index build`")
-            )
+            self._on_status(IndexStatus(state="failed", problem="its builder keeps crashing; `agent-tui index build`"))
             return
         await pause(self._starts)
         with suppress(OSError):
             await self.ensure()
 
+    def _start_idle_timer(self, process: asyncio.subprocess.Process, status: IndexStatus) -> None:
+        """End the builder a while after it has reported that nothing is left to do. It reports after each request."""
+        self._stop_idle_timer()
+        if status.state == "ready" and status.embedded >= status.chunks and process.stdin is not None:
+            self._idle_timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, process.stdin.close)
+
+    def _stop_idle_timer(self) -> None:
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+    async def _end(self, process: asyncio.subprocess.Process, seconds: float) -> None:
+        """End a builder, by force after some seconds: the next one reads again what was not committed."""
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(seconds):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
     async def close(self, *, at_once: bool = False) -> None:
         """End our builder; its commits stay. `at_once`: do not wait for it. Safe to call twice."""
         self._closed = True
+        self._stop_idle_timer()
         async with self._starting:  # also ends a builder that is just being started
             process = self._process
-        if process is not None and self.is_ours:
-            assert process.stdin is not None
-            process.stdin.close()
-            try:
-                async with asyncio.timeout(0 if at_once else _END_SECONDS):
-                    await process.wait()
-            except TimeoutError:
-                process.kill()
-                await process.wait()
+        if process is not None:
+            await self._end(process, 0 if at_once else _END_SECONDS)
         await self._tasks.cancel()
         self._process = None

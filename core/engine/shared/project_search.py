@@ -20,13 +20,14 @@ from core.engine.shared.project_index import ProjectIndex
 from core.engine.shared.remote_embeddings import EmbedRoute
 from core.errors import AgentTuiError
 from core.index.database import IndexFailed, describe_failed_read
+from core.index.path_kinds import weigh_path
 from core.index.reader import IndexReader
 from core.index.search.index_search import IndexSearch, SearchRequest
-from core.index.search.path_kinds import weigh_path
 from core.index.search.query import parse_query
 from core.index.search.symbol_search import SymbolSearch, is_named
 from core.notebooks.rendering import choose_limit, find_notebook_text
-from core.protocol.queries.search import IndexStatus, SearchAnswer, SearchHit, SearchKind, SearchQuery
+from core.protocol.events import IndexStatus
+from core.protocol.queries.search import SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 
 MAX_HITS: Final = 200
@@ -68,8 +69,9 @@ class ProjectSearch:
         if query.kind != "text":
             await self._index.catch_up()
         parts: tuple[Part, ...] = ("symbols", "meaning", "text") if query.kind == "all" else (query.kind,)
+        first_status = self._index.status()  # An index that becomes ready meanwhile wasn't when it was searched.
         lists = [(part, await self._find(part, query, view)) for part in parts]
-        status = self.describe(self._index.status())
+        status = self.describe(first_status if first_status.state == "building" else self._index.status())
         if len(lists) == 1:
             visible_hits = (view.show(hit) for hit in lists[0][1] if view.can_read(hit.path))
             return SearchAnswer(hits=tuple(islice(visible_hits, limit)), status=status)

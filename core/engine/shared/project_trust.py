@@ -32,9 +32,9 @@ from core.protocol.events import FileWritten, Notice, TrustStated
 from core.text.display_names import to_one_line
 from core.workspace import Workspace
 
-TRUST_HINT = "Say yes when agent-tui asks in this directory, or add --trust for one run."
-UNTRUSTED = "this project is not trusted, and its hooks and the programs that its git configuration names would run."
-_MAY_RUN = "this project is not trusted, and a commit may run what its repository names: {}."
+TRUST_HINT = "Answer yes when agent-tui asks in this directory, or add --trust for one run."
+UNTRUSTED = "this project is not trusted, and this would run its hooks and the programs in its git configuration."
+_MAY_RUN = "this project is not trusted, and a commit may run programs of its repository: {}."
 _MAX_NAMED = 3
 CONFIGURATION_PATH = PROJECT_FILE.as_posix()
 
@@ -217,18 +217,26 @@ class ProjectTrust:
             return TrustStated(state="trusted", directory=str(self._root))
         return TrustStated(state="restricted", directory=str(self._root), holds=self._list_untrusted_names())
 
+    def warn_about_rules(self, rules: Sequence[str]) -> Notice | None:
+        """Return the warning about allowing rules of the command line that do nothing in an untrusted project."""
+        unused_rules = [rule for rule in rules if rule.startswith("Machine(")]
+        if self.trusted or not unused_rules:
+            return None
+        message = f"This project is not trusted, so --allow has no effect: {', '.join(unused_rules)}."
+        return Notice(level="warning", message=message, hint=TRUST_HINT)
+
     def build_notice(self) -> Notice | None:
         """Return the notice for a run in which nobody can be asked."""
         if self._problem:
             return Notice(level="warning", message=self._problem)
         if self.trusted and self.trusted_files.untrusted:
             names = ", ".join(sorted(self.trusted_files.untrusted))
-            message = f"Changed since you trusted this project, so not read: {names}."
+            message = f"Changed since you trusted this project, so not loaded: {names}."
             return Notice(level="warning", message=message, hint=TRUST_HINT)
         unread_names = self._list_untrusted_names()
         if self.trusted or set(unread_names) <= {".git"}:  # every repository has one, and little of it is missed
             return None
-        message = f"This project is not trusted: {', '.join(unread_names)} not read."
+        message = f"This project is not trusted, so not loaded: {', '.join(unread_names)}."
         return Notice(level="warning", message=message, hint=TRUST_HINT)
 
 

@@ -33,7 +33,7 @@ from core.index.writer import ChunkLocation, IndexWriter, list_without_vector, r
 from core.modes import Access
 from core.permissions.policy import decide_path
 from core.permissions.rules import PermissionRule
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from core.providers.base import EmbeddingProvider, Provider
 from core.records import decode_json
 from core.sessions.private_directory import find_private_directory
@@ -46,14 +46,14 @@ _LINE_LIMIT: Final = 1 << 20
 BATCH: Final = 64
 MAX_CHUNKS: Final = 50_000
 """Chunks that a model is sent in one run of an engine; the next run continues a large project."""
-_LIMIT_NOTE: Final = f"it is sent at most {MAX_CHUNKS:,} pieces in a run"
+_LIMIT_NOTE: Final = f"at most {MAX_CHUNKS:,} pieces are sent in one run"
 _LOCK: Final = "vectors"
 _PAUSE: Final = 0.5
 _QUESTION_SECONDS: Final = 3.0
 _TRIES: Final = 4
 _RETRY_SECONDS: Final = 300.0  # after a failure
 _SUFFICIENT_SHARE: Final = 0.9
-_NOT_ENOUGH_VECTORS: Final = "Until it knows nine tenths of them, the program's own model compares."
+_NOT_ENOUGH_VECTORS: Final = "Until it has nine tenths of them, the built-in model is used."
 _MAX_CHARACTERS: Final = 6_000
 
 
@@ -132,9 +132,9 @@ class RemoteEmbeddings:
                 os.close(lock)
             self._is_sufficient, self._filled = await self._count_known(), generation
             is_cut = self.sent >= MAX_CHUNKS and not self._is_sufficient
-            self.problem = f"{self.model} knows the rest after the next start: {_LIMIT_NOTE}" if is_cut else ""
+            self.problem = f"{self.model} gets the rest after the next start: {_LIMIT_NOTE}" if is_cut else ""
         except (AgentTuiError, sqlite3.Error, OSError) as problem:
-            self.problem, self._failed_at = f"{self.model} gave no vectors: {problem}", monotonic()
+            self.problem, self._failed_at = f"{self.model} returned no vectors: {problem}", monotonic()
 
     async def _embed_missing(self) -> None:
         """Embed the chunks without a vector in batches, until the limit of the run is reached."""
@@ -194,7 +194,7 @@ class RemoteEmbeddings:
     def _store(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
         """Write vectors while the builder may also write: SQLite serializes the transactions."""
         if not self._database.exists():
-            raise IndexFailed("the index is gone.")
+            raise IndexFailed("the index is missing.")
         connection = sqlite3.connect(self._database, timeout=10, isolation_level=None)
         try:
             with IndexWriter(connection).commit():
@@ -235,12 +235,12 @@ class EmbedRoute:
         is_private = settings.privacy or find_private_directory(self._store / FILE_NAME)
         if is_private and not _is_local(model, settings):
             await self.close()
-            self.problem = f"privacy is on: {model} is not asked, meaning is compared by the program's own model"
+            self.problem = f"privacy is on: {model} is not used, the built-in model is"
             return STATIC_MODEL, None
         try:
             embeddings = await self._open(model, settings)
         except AgentTuiError as failure:
-            self.problem = f"{model} is not asked: {failure.message}"
+            self.problem = f"{model} is not used: {failure.message}"
             return STATIC_MODEL, None
         embeddings.rules = settings.permissions.parse_rules()
         embedding = await embeddings.embed_question(question)
@@ -253,7 +253,9 @@ class EmbedRoute:
             await self.close()
             provider, name = await asyncio.to_thread(self._resolve, model, settings)
             if not isinstance(provider, EmbeddingProvider):
-                raise ConfigError(f"{provider.name} gives no vectors.", hint="Name an API with /embeddings for embed.")
+                raise ConfigError(
+                    f"{provider.name} has no embeddings.", hint="Choose an API with /embeddings for embed."
+                )
             self._provider = provider
             self._embeddings = RemoteEmbeddings(
                 self._root, self._store / FILE_NAME, self._index, provider, (model, name)
@@ -295,7 +297,7 @@ async def embed_from_shell(
         model, vectors = await route.embed_question(settings, parse_query(text))
         index_status = route.add_model_status(await index.read(IndexReader.read_status))
         coverage = (
-            f"{index_status.model} knows {index_status.known_to_model:,} pieces of the project. "
+            f"{index_status.model} has {index_status.known_to_model:,} pieces of the project. "
             if index_status.model
             else ""
         )
@@ -337,7 +339,7 @@ class LocalModel:
             raise
         except (OSError, ValueError, msgspec.DecodeError) as problem:
             await self._kill(process)
-            raise ProviderError(f"the process of {MINILM} has died.", code="bad_answer") from problem
+            raise ProviderError(f"the process of {MINILM} has crashed.", code="bad_answer") from problem
         if answer.problem:
             raise ProviderError(answer.problem, code="bad_answer")
         if [len(vector) for vector in answer.vectors] != [DIMENSIONS] * len(request.texts):

@@ -21,7 +21,8 @@ from core.workspace.added_directories import AddedDirectories
 
 if TYPE_CHECKING:
     from core.engine.shared.project_search import ProjectSearch
-    from core.protocol.queries import IndexStatus, SearchAnswer, SearchQuery
+    from core.protocol.events import IndexStatus
+    from core.protocol.queries import SearchAnswer, SearchQuery
     from core.tools.base import Reader
 
 

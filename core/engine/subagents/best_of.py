@@ -15,10 +15,11 @@ from msgspec import Struct
 
 from core.agent.base.budget import SubagentLimits
 from core.agent.mentions.sources import PromptSurroundings
+from core.agent.turn.turn_frame import STOP_LIMIT, Ending
 from core.engine.session.session import Session, copy_attachments
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent, set_model
 from core.engine.subagents.sessions import build_origin, create_subagent_session, merge_subagent, open_subagent_session
-from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
+from core.engine.subagents.subagent_turn import SubagentTurn
 from core.engine.subagents.todo_runner import verify_todo
 from core.engine.turns.lifecycle import build_context
 from core.errors import AgentTuiError, StateError
@@ -82,7 +83,7 @@ def read_candidate(parent: Session, name: str) -> CandidateWork:
     read_log(log, partial(apply_event, state))
     blobs = log.parent / "blobs"
     if not blobs.is_dir():
-        raise StateError("what this candidate changed is not there any more.", hint="Try the prompt again.")
+        raise StateError("the changes of this candidate no longer exist.", hint="Try the prompt again.")
     return _compare(state.review, Contents(BlobStore(blobs)))
 
 
@@ -113,14 +114,14 @@ async def merge_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
             parent.log.sync()
         if merge.conflicts:
             title = parent.state.subagents[name].title
-            message = f"{title}: it clashes with what is pending in {', '.join(merge.conflicts)}."
+            message = f"{title}: it conflicts with pending changes in {', '.join(merge.conflicts)}."
             parent.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
 
 
 async def _merge_all(parent: Session, name: str) -> SubagentMerged:
     child = open_subagent_session(parent, name)
     if child is None:
-        raise StateError("what this candidate changed is not there any more.", hint="Try the prompt again.")
+        raise StateError("the changes of this candidate no longer exist.", hint="Try the prompt again.")
     try:
         return merge_subagent(parent, child)
     finally:
@@ -143,11 +144,11 @@ def _merge_parts(parent: Session, name: str, picks: Sequence[CandidatePick]) -> 
             raise
         except AgentTuiError as problem:
             refused_paths.append(pick.path)
-            notes.append(f"{pick.path} could not be taken over: {problem.message}")
+            notes.append(f"{pick.path} could not be copied: {problem.message}")
             continue
         paths.append(pick.path)
         if pick.hunks and target_state != change.pending:
-            notes.append(f"{pick.path}: {len(pick.hunks)} of {len(change.hunks)} hunks were taken.")
+            notes.append(f"{pick.path}: {len(pick.hunks)} of {len(change.hunks)} hunks were copied.")
     changes = parent.review.changes
     conflicts = tuple(path for path in paths if has_conflict_with(changes.get(path), name))
     return SubagentMerged(
@@ -170,7 +171,7 @@ class CandidateRunner(SubagentRunner):
         work = read_candidate(self.parent, self.id)
         is_checkable = end.reason != "interrupted" and bool(work.changes)
         if end.reason == "done" or is_checkable:
-            self.reporter.report_wait("waits for the others")
+            self.reporter.report_wait("waiting for the others")
         else:
             self.report_end(end)
         command = await self._best.wait_for_check(self.id)
@@ -189,7 +190,7 @@ class CandidateRunner(SubagentRunner):
         todo = Todo(id="check", content=f"Check “{self._best.prompt[:80]}”", status="in_progress", verify=command)
         self.reporter.report_verify(command, "running")
         reason = await verify_todo(build_context(self.child), todo)
-        self.reporter.report_verify(command, "failed" if reason else "completed")
+        self.reporter.report_verify(command, "completed" if reason is None else "failed")
 
 
 class BestOf(SubagentTurn):
@@ -261,15 +262,15 @@ class BestOf(SubagentTurn):
             self._mark_answered(child.id)  # also after a failure, so that the others do not wait
             await runner.close(end)
 
-    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
+    def find_outcome(self) -> Ending:
         return "done", ""
 
     def report(self) -> tuple[str, str]:
         state, turn = self.session.state, self.context.turn_id
         candidates = [candidate for candidate in state.subagents.values() if candidate.candidate_of == turn]
         rows = [_describe_candidate(candidate.title, candidate.rating, candidate.message) for candidate in candidates]
-        summary = "\n".join([f"The prompt was tried {len(candidates)} times. Nothing of it is taken over yet.", *rows])
-        return summary, f"{summary}\n\n`/best` compares them; take one, or hunks of several."
+        summary = "\n".join([f"The prompt was tried {len(candidates)} times. None of it is pending yet.", *rows])
+        return summary, f"{summary}\n\n`/best` compares them; choose one, or hunks of several."
 
 
 def _describe_candidate(title: str, rating: ev.SubagentRated | None, message: str) -> str:

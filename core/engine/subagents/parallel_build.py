@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from core.agent.base.budget import SubagentLimits
 from core.agent.context.turn_context import TurnContext
+from core.agent.turn.turn_frame import STOP_LIMIT, Ending
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
 from core.engine.subagents.runner import SubagentEnd, SubagentRunner, is_granted_to_subagent
@@ -26,7 +27,7 @@ from core.engine.subagents.sessions import (
     merge_subagent,
     open_subagent_session,
 )
-from core.engine.subagents.subagent_turn import STOP_LIMIT, SubagentTurn
+from core.engine.subagents.subagent_turn import SubagentTurn
 from core.engine.subagents.todo_runner import TodoRunner, TodoTask, verify_todo
 from core.errors import AgentTuiError
 from core.plans.todo_graph import DONE, find_ready
@@ -36,8 +37,8 @@ from core.protocol.documents import Todo, TodoStatus
 from core.state.session import SubagentState
 from core.tasks import cancel_tasks
 
-STOPPED_REASON: Final = "it was stopped; building again goes on with it"
-UNWANTED_REASON: Final = "its todo is not in progress any more; what was done is kept with the subagent"
+STOPPED_REASON: Final = "it was stopped; building again continues it"
+UNWANTED_REASON: Final = "its todo is no longer in progress; its work stays with the subagent"
 
 
 class ParallelBuild(SubagentTurn):
@@ -167,10 +168,10 @@ class ParallelBuild(SubagentTurn):
             if find_unresolved_paths(self.session, subagent):
                 self._wait_for_user(todo, subagent)
                 return None
-            reason = await verify_todo(self.context, todo) if todo.verify else ""
-            if not reason:
+            reason = await verify_todo(self.context, todo) if todo.verify else None
+            if reason is None:
                 self._set_status(todo.id, "completed")
-        return reason or None
+        return reason
 
     async def _run_subagent(self, todo: Todo, subagent: SubagentState | None, reason: str) -> None:
         child = open_subagent_session(self.session, subagent.id) if subagent is not None else None
@@ -209,22 +210,22 @@ class ParallelBuild(SubagentTurn):
             return
         if merge.conflicts:
             self._wait_for_user(todo, self.session.state.subagents[runner.id])
-            message = f"{todo.id} clashes with what others did in {', '.join(merge.conflicts)}."
-            hint = "Settle it in the review (t); the todo is ticked off then."
+            message = f"{todo.id} conflicts with other changes in {', '.join(merge.conflicts)}."
+            hint = "Settle it in the review (t); the todo is completed then."
             self.context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
-        reason = await verify_todo(self.context, todo) if todo.verify and others else ""
-        if reason:
-            self._reasons[todo.id] = f"with what others did meanwhile it does not pass. {reason}"
+        reason = await verify_todo(self.context, todo) if todo.verify and others else None
+        if reason is not None:
+            self._reasons[todo.id] = f"together with the others' changes it does not pass. {reason}"
             return
         self._set_status(todo.id, "completed")
 
     def _wait_for_user(self, todo: Todo, subagent: SubagentState) -> None:
         self._conflicted[todo.id] = subagent
         paths = ", ".join(f"`{path}`" for path in find_unresolved_paths(self.session, subagent))
-        self._reasons[todo.id] = f"its changes clash with others in {paths}"
+        self._reasons[todo.id] = f"its changes conflict with others in {paths}"
 
-    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
+    def find_outcome(self) -> Ending:
         if self._limit:
             return "limit", self._limit
         failed_keys = [key for key, reason in self._reasons.items() if reason and key not in self._conflicted]
@@ -242,5 +243,5 @@ class ParallelBuild(SubagentTurn):
         lines = [f"Built by subagents: {done_count} of {len(todos)} todos are completed."]
         lines += [f"- {key}: {reason.splitlines()[0]}" for key, reason in self._reasons.items() if reason]
         waiting = [todo.id for todo in todos if todo.status not in DONE and not self._reasons.get(todo.id)]
-        lines += [f"- not begun or not finished: {', '.join(waiting)}"] if waiting else []
+        lines += [f"- not started or not finished: {', '.join(waiting)}"] if waiting else []
         return "\n".join(lines)

@@ -314,7 +314,7 @@ def _clip(text: str) -> str:
 def is_granted_to_subagent(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:
     """Return True if the session of `context` itself has this access now. `keeps_effects`: the subagent keeps the
     effects of commands and servers, so these run only if its parent's effects are kept as well."""
-    if not context.permissions.is_granted(access) or explain_blocked_edit(context.state, access):
+    if not context.permissions.is_granted(access) or explain_blocked_edit(context.state, access) is not None:
         return False
     terminal = context.terminal
     if not keeps_effects or access not in _RUNNING or terminal.keeps_effects():

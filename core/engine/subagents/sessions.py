@@ -43,7 +43,7 @@ from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.subagent_merge import SubagentMerge, SubagentWork, copy_for_subagent
 from core.state.session import SubagentState
 
-LOST = "Its session is not there any more: what it had done since could not be taken over."
+LOST = "Its session is missing: its later changes could not be merged."
 
 
 async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, max_steps: int = 0) -> Session:
@@ -60,7 +60,7 @@ async def create_subagent_session(parent: Session, mode: ModeName = "agent", *, 
         return _register(parent, _start_session(parent, directory, mode, max_steps))
     except OSError as error:
         _discard_directory(directory)
-        raise StateError(f"A subagent can't be begun in {directory.path}: {error.strerror}.") from error
+        raise StateError(f"A subagent can't be started in {directory.path}: {error.strerror}.") from error
     except BaseException:
         _discard_directory(directory)
         raise

@@ -1,24 +1,22 @@
-"""The frame of a turn that subagents work on instead of a model, from `turn.started` to `turn.finished`."""
+"""A turn that subagents work on instead of a model, and the report that it ends with."""
 
 from __future__ import annotations
 
-import asyncio
 from abc import ABC, abstractmethod
-from typing import Final
+from functools import partial
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.base.budget import TurnBudget
 from core.agent.base.prompt_tags import escape_tags
-from core.agent.context.reminders import append_reminder, return_steers
+from core.agent.context.reminders import append_reminder
 from core.agent.context.turn_context import TurnContext
+from core.agent.turn.turn_frame import Ending, TurnFrame
 from core.agent.turn.user_message import build_bare_message
-from core.clock import monotonic
 from core.engine.session.session import Session
 from core.engine.subagents.sessions import finish_merges, prune_subagent_sessions
 from core.protocol import events as ev
-from core.tasks import TaskOwner, cancel_tasks
-
-STOP_LIMIT: Final = 15.0  # seconds for the subagents to end when the turn is stopped
+from core.protocol.messages import Usage
+from core.tasks import TaskOwner
 
 
 class SubagentTurn(ABC):
@@ -27,34 +25,30 @@ class SubagentTurn(ABC):
     def __init__(self, session: Session) -> None:
         self.session = session
         self.owner = TaskOwner()
-        self._started = monotonic()
+        self._documents = TurnDocuments(session.emit)
+        self._has_begun = False
 
     async def run(self, context: TurnContext, prompt: str) -> None:
         """Run the whole turn. Finishes merges that a crash cut off first."""
         self.context = context
         self.spent = TurnBudget(lambda: context.settings.limits)
-        self.history = tuple(context.state.messages)  # the conversation before this turn
-        context.emit(ev.TurnStarted(prompt=prompt, mode=context.state.mode, model=context.routes.current.id))
-        context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
-        end: tuple[ev.TurnEnd, str] = ("interrupted", "")
-        working = context.working = self.owner.start(self._begin(), name="subagents")
-        try:
-            await asyncio.wait({working})
-            if not working.cancelled():
-                working.result()
-                end = self.find_outcome()
-        finally:
-            if not working.done():
-                await cancel_tasks([working], limit=STOP_LIMIT)
-            context.working = None
-            self.end_work()
-            return_steers(context.state, context.emit)
-            self._finish(end)
+        self.history = tuple(context.state.messages)  # the conversation before this turn, and what hooks add to it
+        self._frame = TurnFrame(context, prompt, self._documents.add_error)
+        await self._frame.run(partial(self._begin, prompt), self._finish)
 
-    async def _begin(self) -> None:
+    async def _begin(self, prompt: str, hook_context: str) -> Ending:
+        context, self._has_begun = self.context, True
+        context.emit(ev.MessageAppended(message=build_bare_message(prompt, context.state.attachments)))
+        count = len(context.state.messages)
+        self._frame.hooks.append_context(hook_context)
+        self.history += tuple(context.state.messages[count:])
         await finish_merges(self.session)
         prune_subagent_sessions(self.session)
         await self.work()
+        if (ending := self.find_outcome())[0] == "done":
+            self._frame.hooks.last_answer = self.report()[1]
+            await self._frame.hooks.request_followup()  # It stays in the history: no model answers it in this turn.
+        return ending
 
     @abstractmethod
     async def work(self) -> None:
@@ -64,25 +58,19 @@ class SubagentTurn(ABC):
         """Undo the setup of the turn, after any outcome."""
 
     @abstractmethod
-    def find_outcome(self) -> tuple[ev.TurnEnd, str]:
+    def find_outcome(self) -> Ending:
         """Return how the turn ended, once its work has ended."""
 
     @abstractmethod
     def report(self) -> tuple[str, str]:
         """Return the report for the model, and the text for the user."""
 
-    def _finish(self, end: tuple[ev.TurnEnd, str]) -> None:
-        context, state = self.context, self.session.state
-        reminder, text = self.report()
-        append_reminder(context.emit, escape_tags(reminder))
-        TurnDocuments(context.emit).add_text(text)
-        usage = state.current_turn.usage if state.current_turn is not None else self.spent.usage
-        context.emit(
-            ev.TurnFinished(
-                reason=end[0],
-                usage=usage,
-                steps=self.spent.steps,
-                duration_ms=round((monotonic() - self._started) * 1000),
-                message=end[1],
-            )
-        )
+    def _finish(self) -> tuple[Usage, int]:
+        """Append the report of a turn that has begun. Return the usage and the steps of the subagents."""
+        self.end_work()
+        if self._has_begun:
+            reminder, text = self.report()
+            append_reminder(self.context.emit, escape_tags(reminder))
+            self._documents.add_text(text)
+        turn = self.session.state.current_turn
+        return turn.usage if turn is not None else self.spent.usage, self.spent.steps

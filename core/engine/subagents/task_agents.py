@@ -39,7 +39,7 @@ from core.tools.base import SubagentReport, SubagentTask
 
 MAX_PICTURES: Final = 3  # in a report
 MAX_DESCRIBED: Final = 12_000  # characters of descriptions in every session's prompt: about 3,000 tokens
-SLOTS_FULL: Final = f"{MAX_SUBAGENTS} subagents are at work; it begins when one of them has ended."
+SLOTS_FULL: Final = f"{MAX_SUBAGENTS} subagents are running; this one starts when one of them ends."
 
 
 class TaskRunner(SubagentRunner):
@@ -79,15 +79,15 @@ class TaskRunner(SubagentRunner):
             return SubagentReport(text="\n\n".join(filter(None, (last_words, rest))), summary=reason, has_failed=True)
         rows = [f"{self.agent.name} {self.id} is done."]
         if merge is not None and merge.paths:
-            rows.append(f"Its changes are among yours now: {', '.join(merge.paths)}.")
+            rows.append(f"Its changes are merged into yours: {', '.join(merge.paths)}.")
         if merge is not None and merge.conflicts:
-            rows.append(f"They clash in {', '.join(merge.conflicts)}: the user settles that in the review.")
+            rows.append(f"They conflict in {', '.join(merge.conflicts)}: the user settles that in the review.")
         if merge is not None and merge.generated:
             rows.append(f"{merge.generated} generated files came with them.")
         rows += merge.notes if merge is not None else ()
         count = len(merge.paths) if merge is not None else 0
         summary = "" if not count else f"{count} file{'' if count == 1 else 's'} changed"
-        text = "\n\n".join(filter(None, (last_words or "It said nothing.", f"[{' '.join(rows)}]")))
+        text = "\n\n".join(filter(None, (last_words or "It gave no answer.", f"[{' '.join(rows)}]")))
         pictures = list_pictures(self.child) if self.agent.has_browser else ()
         return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls", attachments=pictures)
 
@@ -195,7 +195,7 @@ class TaskAgents:
             return runner.build_report(end, merge)
         except AgentTuiError as problem:
             end = SubagentEnd(reason="failed", message=problem.format_with_hint())
-            raise ToolFailed(f"The subagent could not go on: {problem.message}", hint=problem.hint) from problem
+            raise ToolFailed(f"The subagent could not continue: {problem.message}", hint=problem.hint) from problem
         finally:
             await runner.close(end)
 
@@ -203,7 +203,7 @@ class TaskAgents:
         async with self._merge_lock:
             merge = merge_subagent(self._session, runner.child)
         if merge.conflicts:
-            message = f"{runner.task.description}: it clashes with what is pending in {', '.join(merge.conflicts)}."
+            message = f"{runner.task.description}: it conflicts with pending changes in {', '.join(merge.conflicts)}."
             self._session.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
         return merge
 
@@ -216,7 +216,7 @@ class TaskAgents:
     async def _open_child(self, context: TurnContext, agent: AgentType, task: SubagentTask) -> Session:
         session, rules = self._session, Mode(context.state.mode).rules
         if agent.has_browser and not rules.keeps_effects:
-            raise ToolInputInvalid(f"{session.state.mode} mode has no browser: what it does can't be taken back.")
+            raise ToolInputInvalid(f"{session.state.mode} mode has no browser: its effects can't be undone.")
         is_looking = agent.readonly or (task.readonly and not agent.has_browser)
         mode = "agent" if rules.keeps_effects and not is_looking else "ask"
         if not task.resume:
@@ -235,7 +235,7 @@ class TaskAgents:
                 if resumable_ids
                 else "Leave `resume` out for a new one."
             )
-            raise ToolInputInvalid(f"There is no subagent {task.resume[:80]!r} that could go on.", hint=hint)
+            raise ToolInputInvalid(f"There is no subagent {task.resume[:80]!r} that could continue.", hint=hint)
         if subagent_state.state != "merged":
             return subagent_session
         child = await create_subagent_session(session, mode, max_steps=agent.max_steps)

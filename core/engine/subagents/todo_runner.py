@@ -23,11 +23,11 @@ from core.protocol.review import Origin
 
 MAX_TURNS: Final = 3  # turns to make the `verify` command pass
 RESUMED_INSTRUCTION: Final = (
-    "It was begun before and not finished: look at what is changed already, and go on from there."
+    "It was started before and not finished: see what is changed already, and continue from there."
 )
 UNANSWERED_INSTRUCTION: Final = (
-    "You stopped with a question that nobody could answer: ask with ask_question what only the user can say, decide "
-    "the rest yourself, and go on."
+    "You stopped with a question that nobody could answer: use ask_question for what only the user can "
+    "say, decide the rest yourself, and continue."
 )
 
 
@@ -64,11 +64,12 @@ class TodoRunner(SubagentRunner):
             if self.reporter.last_words.endswith("?") and not is_done:
                 return SubagentEnd(reason="done", message=f"It asks: {self.reporter.last_words[-MAX_LAST_WORDS:]}")
             if not (is_done or self.task.todo.verify or self._has_worked):
-                message = f"It did nothing. {self.reporter.last_words[-MAX_LAST_WORDS:]}".strip()
+                message = f"It changed nothing. {self.reporter.last_words[-MAX_LAST_WORDS:]}".strip()
                 return SubagentEnd(reason="failed", message=message)
-            reason = await self._verify()
-            if not reason:
+            failure = await self._verify()
+            if failure is None:
                 return SubagentEnd(reason="done")
+            reason = failure
             is_done = False
         return SubagentEnd(reason="failed", message=reason)
 
@@ -94,19 +95,19 @@ class TodoRunner(SubagentRunner):
         )
         return await self.run_turn(task.todo.content, instructions)
 
-    async def _verify(self) -> str:
-        """Run the todo's command. Return why it does not pass, "" = it passes, or there is none."""
+    async def _verify(self) -> str | None:
+        """Run the todo's command. Return why it does not pass; None: it passes, or there is none."""
         todo = self.task.todo
         if not todo.verify:
-            return ""
+            return None
         self.reporter.report_verify(todo.verify, "running")
         reason = await verify_todo(build_context(self.child), todo)
-        self.reporter.report_verify(todo.verify, "failed" if reason else "completed")
+        self.reporter.report_verify(todo.verify, "completed" if reason is None else "failed")
         return reason
 
 
-async def verify_todo(context: TurnContext, todo: Todo) -> str:
-    """Run a todo's command over the pending changes of a session. Return why it does not pass, "" = it passes."""
+async def verify_todo(context: TurnContext, todo: Todo) -> str | None:
+    """Run a todo's command over the pending changes of a session. Return why it does not pass; None: it passes."""
     lease, call = CallLease(), new_id("proof")
     origin = Origin(turn=context.turn_id, call=call, tool="todo_write", todo=todo.id)
     try:

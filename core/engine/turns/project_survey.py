@@ -66,9 +66,7 @@ async def render_init(session: Session, wish: str) -> str:
     """Render the instruction for `/init`. Raises `CommandRejected` in a mode that can't write."""
     mode = session.call_permissions.mode
     if not is_granted(mode, Access.PROPOSE, is_contained=True):
-        raise CommandRejected(
-            f"nothing is written in {mode} mode.", hint="Switch with /mode agent.", code="mode_refused"
-        )
+        raise CommandRejected(f"{mode} mode writes nothing.", hint="Switch with /mode agent.", code="mode_refused")
     reader = build_session_reader(session)
     await session.services.index.wait_ready(INDEX_SECONDS)
     parts = [*await _count_languages(session), *await asyncio.to_thread(_survey_files, reader)]

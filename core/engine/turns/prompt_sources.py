@@ -21,8 +21,9 @@ from core.engine.turns.server_prompts import find_resource
 from core.errors import CommandRejected, PathRefused
 from core.index.database import IndexFailed
 from core.protocol import commands as cmd
+from core.protocol.events import IndexStatus
 from core.protocol.messages import UserMessage
-from core.protocol.queries import ContextItem, IndexStatus
+from core.protocol.queries import ContextItem
 from core.tools.base import Reader
 
 MAX_NAMES: Final = 400  # symbols that are compared with a misspelt one
@@ -92,9 +93,9 @@ def _describe_index(status: IndexStatus) -> str:
             return ""
         case "building":
             share = f" ({status.indexed} of {status.files} files)" if status.files else ""
-            return f"the index is being built{share}, and symbols may be missing until it is"
+            return f"the index is still being built{share}, so symbols may be missing"
         case _:
-            return f"there is no index of symbols{f': {status.problem}' if status.problem else ''}"
+            return f"there is no symbol index{f': {status.problem}' if status.problem else ''}"
 
 
 def build_session_reader(session: Session) -> FileReader:

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from core.index.search.path_kinds import PathKind, list_wanted_kinds
+from core.index.path_kinds import PathKind, list_wanted_kinds
 from core.index.words import split_words
 
 Shape = Literal["name", "short", "long"]

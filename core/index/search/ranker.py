@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.index.search.path_kinds import weigh_path
+from core.index.path_kinds import weigh_path
 from core.index.search.query import STOP_WORDS, ParsedQuery
 from core.index.words import split_words
 

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from core.index.path_kinds import weigh_path
 from core.index.search.index_search import SearchRequest
-from core.index.search.path_kinds import weigh_path
 from core.index.words import split_identifier
 from core.protocol.queries.search import SearchHit
 from core.syntax.symbols import find_symbols

@@ -89,10 +89,10 @@ async def _ask_about_page(server: str, elicitation: Elicitation, ask: AskUser) -
     except WebFailed as problem:
         raise ConfigError(f"asked to open a page, which was refused: {problem.message}") from None
     text = (
-        f"{_clean(elicitation.message)}\n\nIt asks you to open a page of {address.host}:\n\n{address}\n\n"
-        "Nothing has fetched it. Open it in a browser only if you know what it is for."
+        f"{_clean(elicitation.message)}\n\nIt asks you to open a page of {address.host}:\n\n"
+        f"{address}\n\nThe page was not fetched. Open it in a browser only if you know what it is."
     )
-    options = (Option(id=_DONE, label="I opened it: go on"), Option(id=DECLINE, label="No"))
+    options = (Option(id=_DONE, label="I opened it"), Option(id=DECLINE, label="No"))
     answers = await ask(f"The MCP server {server} asks", (Question(id="page", text=text, options=options),))
     if not answers:
         return ElicitationAnswer(action="cancel")
@@ -103,7 +103,7 @@ async def _ask_form(server: str, elicitation: Elicitation, ask: AskUser) -> Elic
     questions = build_questions(elicitation)
     title, wrong = f"The MCP server {server} asks", ""
     for _ in range(MAX_ROUNDS):
-        first = questions[0] if not wrong else _prefix(questions[0], f"That can't be used: {wrong}")
+        first = questions[0] if not wrong else _prefix(questions[0], f"That is not valid: {wrong}")
         answers = await ask(title, (first, *questions[1:]))
         if not answers:
             return ElicitationAnswer(action="cancel" if answers is None else "decline")
@@ -161,9 +161,9 @@ def _asks_for_secret(message: str) -> bool:
 def _list_fields(schema: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     properties = schema.get("properties") or {}
     if not isinstance(properties, dict) or not all(isinstance(field, dict) for field in properties.values()):
-        raise ConfigError("sent a form that is none.")
+        raise ConfigError("sent an invalid form.")
     if len(properties) > MAX_FIELDS:
-        raise ConfigError(f"sent a form of {len(properties)} fields; at most {MAX_FIELDS} are shown.")
+        raise ConfigError(f"sent a form with {len(properties)} fields; at most {MAX_FIELDS} are shown.")
     return {str(name): _drop_invalid(field) for name, field in properties.items()}
 
 
@@ -207,7 +207,7 @@ def _list_options(schema: Mapping[str, Any], *, is_required: bool) -> tuple[Opti
     defaults = default if isinstance(default, list) else [default]
     choices = _list_choices(schema)
     if len(choices) > MAX_CHOICES:
-        raise ConfigError(f"sent a choice of {len(choices)}; at most {MAX_CHOICES} are shown.")
+        raise ConfigError(f"sent {len(choices)} choices; at most {MAX_CHOICES} are shown.")
     options = [
         Option(id=f"choice:{index}", label=_clean(label, 200), recommended=value in defaults)
         for index, (value, label) in enumerate(choices)
@@ -245,7 +245,7 @@ def _describe_limits(schema: Mapping[str, Any], *, is_required: bool) -> str:
     bounds = {"minimum": "at least", "maximum": "at most", "minLength": "characters, at least"}
     bounds |= {"maxLength": "characters, at most", "minItems": "choose at least", "maxItems": "choose at most"}
     limits += [f"{words} {schema[key]}" for key, words in bounds.items() if isinstance(schema.get(key), int | float)]
-    limits += [] if is_required else ["may be left out"]
+    limits += [] if is_required else ["optional"]
     return f"({', '.join(filter(None, limits))})" if any(limits) else ""
 
 
@@ -262,7 +262,7 @@ def read_answers(schema: Mapping[str, Any], answers: Sequence[QuestionAnswer]) -
         if value is not None:
             values[name] = value
         elif name in required_names:
-            raise ConfigError(f"{_clean(name, 60)} has to have a value.")
+            raise ConfigError(f"{_clean(name, 60)} needs a value.")
     return values
 
 
@@ -285,7 +285,7 @@ def _read_value(schema: Mapping[str, Any], answer: QuestionAnswer | None) -> Any
 def _match_typed(text: str, choices: Sequence[tuple[Any, str]]) -> list[Any]:
     matches = [value for value, label in choices if text.casefold() in {str(value).casefold(), label.casefold()}]
     if not matches:
-        raise ValueError("has to be one of what there is to choose")
+        raise ValueError("has to be one of the choices")
     return matches[:1]
 
 
@@ -301,7 +301,7 @@ def _read_text(schema: Mapping[str, Any], text: str) -> Any:
     if kind in {"integer", "number"}:
         return _check_bounds(schema, _read_number(text, is_whole=kind == "integer"), "minimum", "maximum")
     if kind not in {None, "string"}:
-        raise ValueError("is of a kind that can't be asked for here")
+        raise ValueError("has a type that can't be asked for here")
     _check_bounds(schema, len(text), "minLength", "maxLength")
     _check_format(str(schema.get("format") or ""), text)
     return text
@@ -335,9 +335,9 @@ def _check_format(kind: str, text: str) -> None:
             datetime.fromisoformat(text)
     except ValueError:
         example = "2026-01-31" if kind == "date" else "2026-01-31T12:00:00Z"
-        raise ValueError(f"has to be written like {example}") from None
+        raise ValueError(f"has to look like {example}") from None
     if kind == "email" and not re.fullmatch(r"[^@\s]+@[^@\s]+", text):
-        raise ValueError("has to be an address of e-mail")
+        raise ValueError("has to be an e-mail address")
     if kind == "uri" and not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:\S+", text):
         raise ValueError("has to be an address, such as https://example.org/")
 

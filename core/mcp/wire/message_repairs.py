@@ -81,7 +81,7 @@ class _PendingCalls(Struct, eq=False):
             return True
         if len(self.waiting) == 1 and self.unmatched is None:
             (owner,) = self.waiting.values()
-            problem = f"it is for the call {message.id}, which was never made"
+            problem = f"it answers the call {message.id}, which was never made"
             ending = build_error(owner, problem) if message.id is not None else message.model_copy(update={"id": owner})
             self.unmatched = ending, monotonic() + UNMATCHED_SECONDS
         return False
@@ -174,7 +174,7 @@ def parse_messages(line: str) -> list[JSONRPCMessage]:
     except ValueError as problem:
         match = _BROKEN_ANSWER.match(text[:_SEARCHED])
         number = match and (int(match[1]) if match[1] else match[2])
-        return [build_error(number, f"it is no whole JSON ({problem})")] if number is not None else []
+        return [build_error(number, f"it is not complete JSON ({problem})")] if number is not None else []
     return _repair_all(payload)
 
 
@@ -223,17 +223,15 @@ def _repair_answer(fields: dict[str, Any]) -> JSONRPCMessage:
         code = error.get("code") if isinstance(error, dict) else None
         data = error.get("data") if isinstance(error, dict) else None
         message = (
-            error_text
-            if isinstance(error_text, str) and error_text
-            else f"its error says no more than {str(error)[:MAX_QUOTED]}"
+            error_text if isinstance(error_text, str) and error_text else f"its error is only {str(error)[:MAX_QUOTED]}"
         )
         number_of_error = code if isinstance(code, int) and not isinstance(code, bool) else 0
         fault = ErrorData(code=number_of_error, message=message, data=data)
         return JSONRPCError(jsonrpc="2.0", id=number, error=fault)
     if not isinstance(result, dict):
-        return build_error(number, f"its result is no object but {str(result)[:MAX_QUOTED]!r}")
+        return build_error(number, f"its result is not an object but {str(result)[:MAX_QUOTED]!r}")
     if number is None:
-        return build_error(number, f"it has no number that names the call ({str(fields.get('id'))[:MAX_QUOTED]})")
+        return build_error(number, f"it has no number identifying the call ({str(fields.get('id'))[:MAX_QUOTED]})")
     return JSONRPCResponse(jsonrpc="2.0", id=number, result=result)
 
 

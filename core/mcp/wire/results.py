@@ -54,7 +54,7 @@ async def render_answer(
     if len(text) <= limit:
         return RenderedAnswer(text=text, length=len(text), attachments=tuple(attachments))
     name, reason = spill_output(directory, call, text)
-    notice = f"the whole is kept: read_file {name}" if name else f"the whole could not be kept: {reason}"
+    notice = f"full output: read_file {name}" if name else f"the full output could not be saved: {reason}"
     head, tail = limit * 2 // 3, limit // 3
     cut = f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out; {notice} …]\n{text[-tail:]}"
     return RenderedAnswer(text=cut, length=len(text), spilled=name, attachments=tuple(attachments))
@@ -89,9 +89,9 @@ def _render_block(block: ContentBlock) -> str:
             return block.text
         case "resource":
             text, uri = block.resource.get("text"), block.resource.get("uri", "")
-            return str(text) if isinstance(text, str) else f"[A resource that is no text: {uri}]"
+            return str(text) if isinstance(text, str) else f"[A resource that is not text: {uri}]"
         case "resource_link":
             return f"[A resource: {block.uri}]"
         case _:
             size = len(block.data) * 3 // 4
-            return f"[{block.type}, {block.mime_type or 'of no known type'}, {size:,} bytes: it can't be shown here]"
+            return f"[{block.type}, {block.mime_type or 'of unknown type'}, {size:,} bytes: it can't be shown here]"

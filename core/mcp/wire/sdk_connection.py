@@ -385,8 +385,8 @@ def _explain(problem: BaseException) -> ToolFailed:
     text = " ".join(str(problem).split())[:500]
     if text.startswith(_SDK_PARSE_ERRORS):
         match = _BROKEN_JSON.search(text)
-        text = f"the server's answer can't be read: it is no {f'whole JSON ({match[1]})' if match else 'answer'}"
+        text = f"the server's answer can't be read: it is not {f'complete JSON ({match[1]})' if match else 'an answer'}"
     if isinstance(problem, ValueError) and (errors := getattr(problem, "errors", None)) is not None:
         first = errors()[0]  # pydantic lists every error with its location
-        text = f"its answer is not as the protocol wants it: {'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]
+        text = f"its answer violates the protocol: {'.'.join(map(str, first['loc']))}: {first['msg']}"[:500]
     return ToolFailed(text or type(problem).__name__)

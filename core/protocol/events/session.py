@@ -6,11 +6,50 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.ids import Id
+from core.ids import Id, OptionalId
 from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
-from core.protocol.queries.background import BackgroundAgentInfo
-from core.protocol.queries.search import IndexStatus
+
+BackgroundState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]
+
+
+class BackgroundAgentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One background agent. Times in ms since 1970, 0 = not yet. `place`: the workspace or repository that it works in;
+    `session`: that of its work; `message`: its last words, or why it failed; `waits_for`: what it asks; `pending`:
+    files that wait for a review; `pulled`: they are under the user's own."""
+
+    id: Id
+    title: str
+    state: BackgroundState
+    place: str
+    created: int = 0
+    started: int = 0
+    ended: int = 0
+    session: OptionalId = ""
+    model: str = ""
+    message: str = ""
+    waits_for: str = ""
+    pending: int = 0
+    cost: float | None = None
+    pulled: bool = False
+
+
+class IndexStatus(Struct, frozen=True, kw_only=True):
+    """Progress of the index of the project.
+
+    Of `files` that belong into it `indexed` can be found; `chunks` pieces were cut from them, and `embedded` of these
+    have a vector. `problem` says why it is off or failed, or what it does without. `model`: that of the `embed` route,
+    which has `known_to_model` vectors of the chunks; "" = none was asked, the program's own serves.
+    """
+
+    state: Literal["off", "building", "ready", "failed"] = "off"
+    files: int = 0
+    indexed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    problem: str = ""
+    model: str = ""
+    known_to_model: int = 0
 
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Union
 
-from core.protocol.queries.background import *
 from core.protocol.queries.base import *
 from core.protocol.queries.base import Answer, Query
 from core.protocol.queries.changes import *

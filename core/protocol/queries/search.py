@@ -6,27 +6,10 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.events.session import IndexStatus
 from core.protocol.queries.base import Answer, Query
 
 SearchKind = Literal["all", "symbols", "text", "meaning"]
-
-
-class IndexStatus(Struct, frozen=True, kw_only=True):
-    """Progress of the index of the project.
-
-    Of `files` that belong into it `indexed` can be found; `chunks` pieces were cut from them, and `embedded` of these
-    have a vector. `problem` says why it is off or failed, or what it does without. `model`: that of the `embed` route,
-    which has `known_to_model` vectors of the chunks; "" = none was asked, the program's own serves.
-    """
-
-    state: Literal["off", "building", "ready", "failed"] = "off"
-    files: int = 0
-    indexed: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    problem: str = ""
-    model: str = ""
-    known_to_model: int = 0
 
 
 class SearchHit(Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Queries about sessions, their forks, models, settings and permissions."""
+"""Queries about sessions, their forks, background agents, models, settings and permissions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
 from core.protocol.debug import ComparedLocation, ProbeRecord
+from core.protocol.events.session import BackgroundAgentInfo
 from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
@@ -355,3 +356,13 @@ def _walk(session: SessionInfo, below: Mapping[str, list[SessionInfo]], lead: st
     for number, fork in enumerate(forks, 1):
         is_last = number == len(forks)
         yield from _walk(fork, below, indent + ("└─ " if is_last else "├─ "), indent + ("   " if is_last else "│  "))
+
+
+class BackgroundQuery(Query, frozen=True, kw_only=True, tag="background"):
+    """The background agents of this machine, or of the team's database."""
+
+
+class BackgroundAnswer(Answer, frozen=True, kw_only=True, tag="background"):
+    """The newest first."""
+
+    agents: tuple[BackgroundAgentInfo, ...] = ()

@@ -1,28 +1,24 @@
 """The abilities, context windows and prices of models.
 
-Abilities come from the models endpoint, else from `models.toml`. Prices come from genai-prices: importing that list
-costs a fifth of a second, so `load_prices` does it in the thread that imports the SDK, and `find_context_window` never
-imports it.
+Abilities come from the models endpoint, else from `models.toml`; prices, and windows that this file does not have, from
+`prices.json`.
 """
 
 from __future__ import annotations
 
-import sys
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, Usage, WireProtocol
+from core.providers.catalog.prices import compute_list_price, find_model
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 from core.records import convert, parse_toml
-
-if TYPE_CHECKING:
-    from genai_prices.types import PriceCalculation
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Local servers: they choose the window themselves and are free of charge.
@@ -142,46 +138,23 @@ def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
     ]
 
 
-def load_prices() -> None:
-    """Import the price list. Slow; safe in any thread."""
-    _find_price("openai/gpt-4o", 1, 1)
-
-
 def compute_cost(model_id: str, usage: Usage) -> float | None:
     """Return the US dollars for one call to `provider/name`; 0.0 for a local model, None if the price is unknown."""
-    if model_id.partition("/")[0] in LOCAL:
-        return 0.0
-    cached_tokens, cache_write_tokens = usage.cached_tokens, usage.cache_write_tokens
-    price = _find_price(model_id, usage.prompt_tokens, usage.completion_tokens, cached_tokens, cache_write_tokens)
-    return None if price is None else float(price.total_price)
-
-
-@lru_cache(maxsize=64)
-def _find_price(
-    model_id: str, prompt: int, answer: int, cached_tokens: int = 0, cache_write_tokens: int = 0
-) -> PriceCalculation | None:
-    from genai_prices import Usage as Counts
-    from genai_prices import calc_price
-
     provider, _, name = model_id.partition("/")
-    counts = Counts(
-        input_tokens=prompt,
-        output_tokens=answer,
-        cache_read_tokens=cached_tokens,
-        cache_write_tokens=cache_write_tokens or None,
-    )
-    try:
-        return calc_price(counts, name, provider_id=provider if provider in _LISTED else None)
-    except (LookupError, ValueError):
-        return None
+    return 0.0 if provider in LOCAL else compute_list_price(name, _get_listed(provider), usage)
 
 
 def find_context_window(model_id: str) -> int:
-    """Return the context window of `provider/name` in tokens, 0 = unknown. Never slow."""
+    """Return the context window of `provider/name` in tokens, 0 = unknown."""
     provider, _, name = model_id.partition("/")
     if provider in LOCAL:
         return 0
-    if (context_window := find_canonical_capabilities(name).context_window) or provider not in _LISTED:
+    if (context_window := find_canonical_capabilities(name).context_window) or not _get_listed(provider):
         return context_window
-    price = _find_price(model_id, 1, 1) if "genai_prices.data" in sys.modules else None
-    return (price.model.context_window or 0) if price else 0
+    model = find_model(name, provider)
+    return 0 if model is None else model.window
+
+
+def _get_listed(provider: str) -> str:
+    """Return the provider if the price list names it so; else "", and the maker of a model is looked up by its name."""
+    return provider if provider in _LISTED else ""

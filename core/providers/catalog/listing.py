@@ -28,7 +28,7 @@ NOT_LISTENING: Final = "Nothing listens there."
 async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:
     """Return the chat models, preceded by the reason why they can't be listed ("" = they can)."""
     if "{" in endpoint.base_url:
-        return "Its address needs a model: name one.", []
+        return "Its address depends on a model: name one.", []
     path = "/v1/models?limit=200" if kind == "anthropic" else "/models"
     if endpoint.query:
         path += f"{'&' if '?' in path else '?'}{urlencode(endpoint.query)}"
@@ -91,13 +91,13 @@ async def get_json(url: str, headers: dict[str, str], body: bytes = b"") -> tupl
         lines = [f"{verb} {target} HTTP/1.0", f"Host: {host}", "Accept: application/json"]
         lines += [f"{name}: {value}" for name, value in headers.items()]
         if any("\r" in line or "\n" in line for line in lines):
-            raise ValueError("a header has a line break in it")
+            raise ValueError("a header contains a line break")
         writer.write("\r\n".join([*lines, "", ""]).encode("latin-1") + body)
         await writer.drain()
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
         status = re.match(r"HTTP/1\.\d (\d{3})", head)
         if status is None:
-            raise ValueError("something else than a model server listens there")
+            raise ValueError("something other than a model server is listening there")
         return int(status[1]), await _read_json(reader, head) if status[1] == "200" else None
     finally:
         writer.close()
@@ -111,4 +111,4 @@ async def _read_json(reader: asyncio.StreamReader, head: str) -> Any:
     try:
         return parse_json(body)
     except ValueError:
-        raise ValueError("something else than a model server listens there") from None
+        raise ValueError("something other than a model server is listening there") from None

@@ -7,12 +7,14 @@ import difflib
 import importlib
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import Struct, field
 
 from core.errors import ProviderError
+from core.installation import describe_extra
 from core.providers.base import Provider
 from core.providers.connection.addresses import is_loopback
 from core.providers.connection.failures import Api, build_environment_error
@@ -80,6 +82,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         secret, source = self.find_key()
         if secret is None and self.needs_key:
             hint = f"Set {self.variable}, or start agent-tui and paste a key with /login."
+            if find_spec("keyring") is None:
+                hint += f" To use keys in the system's keyring: {describe_extra('keyring')}"
             raise ProviderError(f"There is no key for {self.label}.", code="key_missing", hint=hint)
         return secret, source
 
@@ -140,5 +144,5 @@ async def add_similar_names(error: ProviderError, provider: Provider, model: str
         return error
     suggestions = difflib.get_close_matches(model, names, n=3, cutoff=0.5) or sorted(names)[:3]
     if suggestions:
-        error.hint = f"It has: {', '.join(suggestions)}. Choose one with /model."
+        error.hint = f"Available: {', '.join(suggestions)}. Choose one with /model."
     return error

@@ -101,7 +101,7 @@ async def refuse_non_stream(stream: Any, api: Api) -> None:
         return
     detail = extract_detail(body)
     raise ProviderError(
-        f"{api.label} answered with {kind} and not with a stream of events{f': {detail}' if detail else ''}.",
+        f"{api.label} answered with {kind}, not a stream of events{f': {detail}' if detail else ''}.",
         code="stream_invalid",
         hint=api.address_hint,
     )

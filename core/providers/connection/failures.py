@@ -79,8 +79,8 @@ class Api(Struct, frozen=True, kw_only=True):
     @property
     def address_hint(self) -> str:
         """The hint for an address that is not the API's."""
-        form = "often ends in /v1" if self.prefixed else "stands without /v1, which is added"
-        return f"Check the base URL ({redact(self.base_url)}): the path of the API {form}."
+        form = "often ends in /v1" if self.prefixed else "goes without /v1, which is added"
+        return f"Check the base URL ({redact(self.base_url)}): the API path {form}."
 
     @property
     def full_label(self) -> str:
@@ -118,7 +118,8 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
         if status in {404, 405}:
             return _build_not_found_error(status, detail, "", api)
         hint = (
-            f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host wants a sign-in."
+            f"Check the base URL ({redact(api.base_url)}), the proxy, the VPN, and whether that host "
+            "requires a sign-in."
         )
         return _build_error(f"{api.label} answered with a web page ({status})", detail, code="page_answered", hint=hint)
     refusal = None if is_temporary else find_refusal(status, full_text)
@@ -134,7 +135,7 @@ def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: f
     """Return the error that follows from the status alone."""
     label, hint = api.full_label, "Try again in a moment."
     if wait and wait >= LONG_WAIT:
-        hint = f"It asks to be left alone for {format_duration(wait)}."
+        hint = f"It asks for a pause of {format_duration(wait)}."
     match status:
         case 402:
             return _build_refused(QUOTA, status, detail, api, wait)
@@ -150,7 +151,7 @@ def _classify_status(status: int, detail: str, full_text: str, api: Api, wait: f
             summary, code = f"{label} failed", "server_failed"
         case _:
             summary, code = f"{label} refused the request", "request_invalid"
-            hint = "Choose another model with /model if this one does not support what was asked."
+            hint = "If this model does not support what was asked, choose another with /model."
             if 300 <= status < 400:
                 hint = f"{redact(api.base_url)} redirects; set the base URL to the address it leads to."
     retryable = code != "request_invalid"
@@ -176,9 +177,9 @@ def format_duration(seconds: float) -> str:
 
 def _build_key_error(status: int, detail: str, api: Api) -> ProviderError:
     if api.key:
-        hint = f"The key is from {api.key}; correct it there."
+        hint = f"The key comes from {api.key}; fix it there."
     else:
-        hint = f"No key was found; set {api.variable}." if api.variable else "This server wants a key."
+        hint = f"No key was found; set {api.variable}." if api.variable else "This server needs a key."
     verb = "does not allow this with" if status == 403 else "rejected"
     return _build_error(f"{api.full_label} {verb} the key ({status})", detail, code="key_rejected", hint=hint)
 
@@ -237,7 +238,7 @@ def _build_transport_error(chain: list[BaseException], api: Api, *, has_started:
     if names & _CUT_ERRORS or isinstance(chain[0], ConnectionError):
         error = build_cut_error(api, has_started=has_started)
         if "without sending a response" in words and redact(api.base_url).lower().startswith("http://"):
-            error.hint = "Try again. If that server wants https, write it so in the base URL."
+            error.hint = "Try again. If that server needs https, use https in the base URL."
         return error
     reason = to_one_line(f"{type(chain[0]).__name__}: {chain[0]}")
     if names & {"JSONDecodeError", "UnicodeDecodeError"}:
@@ -253,8 +254,8 @@ def _build_scheme_error(api: Api, scheme: str, sign: str) -> ProviderError | Non
     if not base.lower().startswith(scheme):
         return None
     protocol, reason = scheme.removesuffix("://"), to_one_line(sign.strip("[]").replace("_", " ").lower())
-    text = f"{api.label} can't be reached at {base}: what answers there does not speak {protocol} ({reason})."
-    hint = f"Write {other}{base[len(scheme) :]} as its base URL (and look at the proxy, if you have one)."
+    text = f"{api.label} can't be reached at {base}: the server there does not speak {protocol} ({reason})."
+    hint = f"Use {other}{base[len(scheme) :]} as its base URL (and check the proxy, if you have one)."
     return ProviderError(text, code="tls_failed", retryable=False, hint=hint)
 
 
@@ -275,11 +276,11 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
     ):
         cause, hint = "its name can't be resolved", "Check the network and the base URL."
     elif "certificate" in lower_text or "ssl" in lower_text:
-        text = f"{api.label} can't be reached at {redact(api.base_url)}: no safe connection can be made ({reason})."
-        hint = "Check the base URL, the proxy, the clock, and whether the certificate is one this machine trusts."
+        text = f"{api.label} can't be reached at {redact(api.base_url)}: no secure connection is possible ({reason})."
+        hint = "Check the base URL, the proxy, the clock, and whether this machine trusts the certificate."
         return ProviderError(text, code="tls_failed", retryable="certificate" not in lower_text, hint=hint)
     else:
-        cause, hint = "nothing answers there", "Check that the server runs, the network and the base URL."
+        cause, hint = "nothing answers there", "Check that the server is running, the network and the base URL."
     text = f"{api.label} can't be reached at {redact(api.base_url)}: {cause} ({reason})."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
 
@@ -289,14 +290,14 @@ def _build_proxy_error(chain: list[BaseException], api: Api, proxy: NamedProxy, 
     answer."""
     if any(type(error).__name__ == "ProxyError" for error in chain):
         text = f"{api.label} can't be reached: {proxy} refused the connection ({reason})."
-        hint = f"Check the address, the name and the password in {proxy.variable}, or name the host in NO_PROXY."
+        hint = f"Check the address, name and password in {proxy.variable}, or add the host to NO_PROXY."
         return ProviderError(text, code="unreachable", retryable=not re.match(r"4\d\d\b", reason), hint=hint)
     if any(map(_is_tls, chain)):
-        text = f"{api.label} can't be reached through {proxy}: no safe connection can be made ({reason})."
-        hint = "A proxy that reads along has a certificate of its own: name its file in SSL_CERT_FILE."
+        text = f"{api.label} can't be reached through {proxy}: no secure connection is possible ({reason})."
+        hint = "A proxy that inspects traffic has its own certificate: set SSL_CERT_FILE to its file."
         return ProviderError(text, code="tls_failed", retryable="certificate" not in reason, hint=hint)
     text = f"{api.label} can't be reached through {proxy}: nothing answers there ({reason})."
-    hint = f"Check that the proxy runs, unset {proxy.variable}, or name the host in NO_PROXY."
+    hint = f"Check that the proxy is running, unset {proxy.variable}, or add the host to NO_PROXY."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
 
 
@@ -322,9 +323,10 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
         kind, _, scheme = name.lower().rpartition("_")
         if scheme == "proxy" and kind != "no" and value and not _HTTP_PROXY.match(value):
             text = (
-                f"{label} can't be reached through the proxy of {name} ({redact(value)}): only HTTP proxies are spoken"
+                f"{label} can't be reached through the proxy of {name} ({redact(value)}): only HTTP "
+                "proxies are supported"
             )
-            hint = f"Set {name} to an http:// address of the proxy, unset it, or name the host in NO_PROXY."
+            hint = f"Set {name} to an http:// proxy address, unset it, or add the host to NO_PROXY."
             if value.lower().startswith("socks5"):
                 text = f"{text} without the Python package socksio"
                 hint = f"Install socksio beside agent-tui (pip install socksio), or: {hint[0].lower()}{hint[1:]}"
@@ -333,13 +335,11 @@ def build_environment_error(label: str, error: Exception, environment: Mapping[s
         value = environment.get(name, "")
         if value and isinstance(error, OSError):
             reason = _describe_system_error(error)
-            text = (
-                f"{label} can't be reached: no certificates can be read from {value!r}, which {name} names ({reason})."
-            )
+            text = f"{label} can't be reached: {name} names {value!r}, which has no readable certificates ({reason})."
             hint = f"Set {name} to a file with certificates in PEM form, or unset it."
             return ProviderError(text, code="tls_failed", hint=hint)
     reason = to_one_line(f"{type(error).__name__}: {error}")
-    hint = "Look at the variables HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE."
+    hint = "Check the variables HTTPS_PROXY, ALL_PROXY, NO_PROXY and SSL_CERT_FILE."
     return ProviderError(f"{label} can't be reached: {reason}.", code="provider_failed", hint=hint)
 
 

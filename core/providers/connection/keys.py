@@ -8,6 +8,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ import msgspec
 
 from core.errors import ConfigError, ProviderError, StateError
 from core.filesystem.private_file import read_private, write_private
+from core.installation import describe_extra
 from core.providers.connection.addresses import is_loopback
 from core.providers.connection.endpoint import FoundKey
 from core.records import decode_json
@@ -71,7 +73,7 @@ def _build_error(command: str, reason: str) -> ProviderError:
     return ProviderError(
         f"The key command `{redact(command)}` {reason.rstrip('.')}.",
         code="key_command_failed",
-        hint="Run it in a terminal of yours, or correct `key_command` in your configuration.",
+        hint="Run it in a terminal, or fix `key_command` in your configuration.",
     )
 
 
@@ -99,7 +101,7 @@ def find_key(
         return run_key_command(command), KEY_COMMAND
     if variable and (value := os.environ.get(variable, "").strip()):
         if not value.isascii() or not value.isprintable():
-            raise ConfigError(f"{variable} holds no key: a key is one word in ASCII.", hint=f"Set {variable} anew.")
+            raise ConfigError(f"{variable} is not a key: a key is one word in ASCII.", hint=f"Set {variable} again.")
         return Secret(value), f"environment variable {variable}"
     name = build_account(provider, base_url)
     asks = keyring and not is_loopback(base_url)
@@ -114,7 +116,7 @@ def store_key(provider: str, key: str, *, base_url: str, seconds: float = KEYRIN
     """Store a key for a provider at an address, and return where. Raises `ConfigError` for a bad key, `StateError`."""
     key = key.strip()
     if not key.isascii() or not key.isprintable() or " " in key or len(key) < 6:
-        raise ConfigError("that does not look like a key.", hint="Paste the key alone, one word.")
+        raise ConfigError("that does not look like a key.", hint="Paste only the key, one word.")
     secret, name = Secret(key), build_account(provider, base_url)
     path = get_state_dir() / FILE_NAME
     if not is_loopback(base_url) and _ask_keyring(lambda ring: _is_stored(ring, name, secret), seconds):
@@ -134,13 +136,22 @@ def forget_stored_key(provider: str, *, base_url: str, seconds: float = KEYRING_
         _write(path, {other: value for other, value in stored_keys.items() if other != name})
 
 
+def describe_storage() -> str:
+    """Describe where a pasted key is stored; without the package of the extra `keyring`, how to install it."""
+    path = get_state_dir() / FILE_NAME
+    if find_spec("keyring") is None:
+        return f"{path} (0600); for the system's keyring: {describe_extra('keyring')}"
+    return f"the system's keyring, or {path} (0600) if that fails"
+
+
 def _is_stored(ring: Any, name: str, secret: Secret) -> str:
     ring.set_password(SERVICE, name, secret.reveal())
     return name if ring.get_password(SERVICE, name) == secret.reveal() else ""
 
 
 def _ask_keyring(question: Callable[[Any], str | None], seconds: float) -> str | None:
-    """Return the keyring's answer; None if it has none, fails, or takes too long (it is not asked again then)."""
+    """Return the keyring's answer; None if it has none, fails, is not installed, or takes too long (it is not asked
+    again then)."""
     if _keyring_disabled.is_set():
         return None
     answers: queue.SimpleQueue[str | None] = queue.SimpleQueue()
@@ -167,7 +178,7 @@ def _read(path: Path) -> dict[str, str]:
     try:
         return decode_json(data, dict[str, str]) if data is not None else {}
     except msgspec.MsgspecError:
-        raise ConfigError(f"{path} is damaged.", hint="Remove it, and store the key again.") from None
+        raise ConfigError(f"{path} is damaged.", hint="Remove it, and save the key again.") from None
 
 
 def _write(path: Path, keys: dict[str, str]) -> None:
@@ -175,6 +186,6 @@ def _write(path: Path, keys: dict[str, str]) -> None:
         write_private(path, msgspec.json.format(msgspec.json.encode(keys), indent=2) + b"\n")
     except OSError as error:
         raise StateError(
-            f"the key can't be stored in {path}: {error.strerror}.",
-            hint="Make the directory writable, or put the key into the environment.",
+            f"the key can't be saved in {path}: {error.strerror}.",
+            hint="Make the directory writable, or set the key in the environment.",
         ) from None

@@ -72,7 +72,7 @@ NEEDS_RESPONSES: Final = r"\bv1/responses\b"
 QUOTA: Final = Refusal(
     "quota_exhausted",
     "{who} refuses the request: the quota or the credit of this key is used up",
-    f"Look at the billing page of the account, or {_SWITCH_MODEL}.",
+    f"Check the account's billing page, or {_SWITCH_MODEL}.",
     r"insufficient_quota|exceeded your current quota|exceeded_current_quota|credit balance is too low"
     r"|insufficient (balance|credits|funds)|(requires|need) more credits|billing_(error|hard_limit|not_active)"
     r"|payment required|spend_limit|specified api usage limits|extra usage is required|free-models-per-day|\w*PerDay",
@@ -83,8 +83,8 @@ QUOTA: Final = Refusal(
 REFUSALS: Final = (
     Refusal(
         "reasoning_refused",
-        "{who} no longer takes what the model thought before",
-        "Send it again, or begin a new session with /new.",
+        "{who} no longer accepts the model's earlier reasoning",
+        "Send it again, or start a new session with /new.",
         r"signature`? in `?(redacted_)?thinking|thinking`? blocks?.{0,80}can(not|'t) be modified"
         r"|bound to a different (conversation|account|model)|expected `(redacted_)?thinking`"
         r"|without its required.{0,30}(following|reasoning)|invalid_encrypted_content"
@@ -95,7 +95,7 @@ REFUSALS: Final = (
     Refusal(
         "region_refused",
         "{label} does not serve this country or region",
-        "Use a provider that serves it; /model lists those that you have a key for.",
+        "Use another provider; /model lists those that you have a key for.",
         r"unsupported_country_region_territory|country, region, or territory not supported"
         r"|user location is not supported",
         (400, 403, 451, 500),
@@ -110,16 +110,16 @@ REFUSALS: Final = (
     ),
     Refusal(
         "access_denied",
-        "{label} does not let this account use {model}",
-        f"Look at the account's settings (verification, model access, organization, project), or {_SWITCH_MODEL}.",
+        "{label} does not allow this account to use {model}",
+        f"Check the account's settings (verification, model access, organization, project), or {_SWITCH_MODEL}.",
         r"organization (must be verified|has been disabled)|does not have access to model"
         r"|endpoints found matching your (data|guardrail)|access to this model is (not|denied)",
         (400, 403, 404),
     ),
     Refusal(
         "content_filtered",
-        "{who} refused what the conversation says",
-        f"Say it otherwise, go back to before it with /rewind, or {_SWITCH_MODEL}.",
+        "{who} refused the content of the conversation",
+        f"Rephrase it, go back with /rewind, or {_SWITCH_MODEL}.",
         r"content_filter(?!_results)|ResponsibleAIPolicyViolation|content_policy_violation|content filtering policy"
         r"|content exists risk|data_inspection_failed|content violates usage guidelines|violating our usage policy"
         r"|flagged_input|cyber_policy",
@@ -127,8 +127,8 @@ REFUSALS: Final = (
     ),
     Refusal(
         "tools_unsupported",
-        "{who} takes no tools",
-        "Choose a model that can call functions with /model, or have this one write them as text: "
+        "{who} supports no tools",
+        "Choose a model that supports function calls with /model, or let this one write calls as text: "
         '[models."{id}"] dialect = "tags".',
         r"(does|do|is) not support(ed)? (tools?|tool[ -](use|calls?|calling|choice)|function[ -]?call(s|ing)?)\b"
         r"|support tool use|`?tool calling`? is not supported|function calling is not (enabled|supported)"
@@ -140,7 +140,7 @@ REFUSALS: Final = (
     Refusal(
         "schema_refused",
         "{who} refused the definition of a tool",
-        f'Have it write its calls as text ([models."{{id}}"] dialect = "tags"), or {_SWITCH_MODEL}.',
+        f'Let it write its calls as text ([models."{id}"] dialect = "tags"), or {_SWITCH_MODEL}.',
         r"invalid schema for function|invalid_function_parameters|function_declarations\[|flavored json schema"
         r"|tools\.\d+\.(custom\.)?input_schema|tools\[\d+\](\.function)?\.(description|parameters|name)",
         (400, 422),
@@ -274,7 +274,7 @@ def _parse_reset(headers: Mapping[str, str]) -> float | None:
 
 
 def _parse_moment(value: str) -> float | None:
-    """Return the seconds until a reset that is a span ("2m59.56s"), a clock (1741305600000, 1741305600) or a date of
+    """Return the seconds until a reset that is a span "2m59.56s", a clock (1741305600000, 1741305600) or a date of
     RFC 3339."""
     if _NUMBER.fullmatch(value):
         number = float(value)

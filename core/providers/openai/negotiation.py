@@ -116,7 +116,7 @@ class Negotiation:
         if names := self._find_dispensable(text, options):
             self._refused |= names
             if names & _EFFORTS and request.effort:
-                self.notice = f"{self._label} does not take the effort {request.effort} for {request.model}."
+                self.notice = f"{self._label} does not support the effort level {request.effort} for {request.model}."
         return bool(names)
 
     def _adapt_wire(self, failure: ProviderError, status: int, text: str, wire: WireProtocol, model: str) -> bool:
@@ -129,7 +129,7 @@ class Negotiation:
             needs_other = is_missing or matches_words(_NEEDS_CHAT, text)
         if needs_other:
             other = self._wires[model] = _OTHER_WIRE[wire]
-            self.notice = f"{self._label} takes {model} over {NAMES[other]} only; it is used from here on."
+            self.notice = f"{self._label} supports {model} only over {NAMES[other]}; that is used from now on."
         return needs_other
 
     def _adapt_form(self, failure: ProviderError, error: Exception, request: ModelRequest) -> bool:

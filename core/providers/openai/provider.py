@@ -19,10 +19,10 @@ from core.providers.base import Delta, ModelRequest, RequestReport
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error
-from core.providers.connection.sdk_provider import END, SdkProvider, read_next
 from core.providers.openai.chat import ChatAnswer, ChatWire
 from core.providers.openai.negotiation import Negotiation
 from core.providers.openai.responses import ResponsesAnswer, ResponsesWire
+from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
 _PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}
@@ -98,7 +98,7 @@ class OpenAIProvider(SdkProvider):
         try:
             return _read_vectors(answer, len(texts))
         except ValueError as problem:
-            raise ProviderError(f"{self.name} answered no vectors: {problem}.", code="bad_answer") from None
+            raise ProviderError(f"{self.name} returned no vectors: {problem}.", code="bad_answer") from None
 
     async def _send(self, request: ModelRequest) -> _Exchange:
         """Send the request, again whenever the server asks for another form."""
@@ -154,7 +154,7 @@ def _read_vectors(answer: object, count: int) -> list[list[float]]:
     for index, row in enumerate(rows):
         vector = row.get("embedding") if isinstance(row, dict) else None
         if not isinstance(vector, list) or not vector:
-            raise ValueError("an embedding is no list")
+            raise ValueError("an embedding is not a list")
         vectors[int(row.get("index", index))] = [float(number) for number in vector]
     if sorted(vectors) != list(range(count)) or len({len(numbers) for numbers in vectors.values()}) > 1:
         raise ValueError("they have other places, or other sizes")

@@ -116,7 +116,7 @@ def detach_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
         return []
     if os.geteuid() != 0:
         label = mount_points[0].decode("utf-8", "backslashreplace")
-        raise OSError(16, f"{label} is a mount point inside the workspace; an ordinary user can't have it in a box")
+        raise OSError(16, f"{label} is a mount point inside the workspace; an ordinary user can't have it in a sandbox")
     kernel.unshare(kernel.NEW_MOUNTS)
     kernel.make_mounts_private()
     outermost = [path for path in mount_points if not any(path.startswith(parent + b"/") for parent in mount_points)]

@@ -42,7 +42,7 @@ ISOLATION = ("-I", "-S", "-B")
 _IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.inside.{} import main"
 _CALL = "main(*map(int, sys.argv[2:]))"
 _END = 8.0
-_PROBE_HINT = "`agent-tui doctor --probe` tells whether this machine's box still works."
+_PROBE_HINT = "`agent-tui doctor --probe` checks whether the sandbox of this machine still works."
 
 
 class PreparedLaunch(Struct, kw_only=True):
@@ -184,7 +184,7 @@ class BoxedProcess(ABC):
         match report:
             case None:
                 self._loop.remove_reader(self._control)
-                self._resolve_start(ToolFailed("The box ended before the command ran.", code="box_refused"))
+                self._resolve_start(ToolFailed("The sandbox ended before the command ran.", code="box_refused"))
                 self._ended.set()
             case ("started",):
                 self._resolve_start(None)
@@ -237,7 +237,7 @@ class BoxedProcess(ABC):
         notes = await asyncio.to_thread(self._launch.finish if has_run else self._launch.undo)
         end_reason: EndReason = forced_end or ("lost" if self._exit_code is None else "exited")
         if self._kills and forced_end is None:
-            notes = (*notes, "The kernel ended a process of it for the memory it took.")
+            notes = (*notes, "The kernel killed a process of it for using too much memory.")
             if self._exit_code in {None, 137}:
                 end_reason = "out_of_memory"
         return BoxResult(
@@ -316,13 +316,13 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
 def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
     """Return the error for a set-up step that the kernel refused."""
     if step == "command" and number == errno.E2BIG:
-        return ToolFailed("The command is too long to be started.", hint="Put it into a script file.")
+        return ToolFailed("The command is too long to be started.", hint="Put it in a script file.")
     if step == "directory":
-        return ToolFailed(f"The command's directory can't be entered: {text}.", hint="Give one that exists.")
+        return ToolFailed(f"The command's directory can't be entered: {text}.", hint="Give an existing one.")
     if not text:
-        return ToolFailed(f"The box could not be set up: {step}.")
+        return ToolFailed(f"The sandbox could not be set up: {step}.")
     name = errno.errorcode.get(number, str(number))
-    return ToolFailed(f"The box could not be set up: {step}: {text} [{name}].", code="box_refused")
+    return ToolFailed(f"The sandbox could not be set up: {step}: {text} [{name}].", code="box_refused")
 
 
 def build_python_command(module: str, *numbers: int) -> list[str]:
@@ -376,10 +376,12 @@ class SupervisedProcess(BoxedProcess):
             )
         if isinstance(error, TimeoutError):
             return ToolFailed(
-                f"The box was not ready within {self.start_limit:g} s.", hint=_PROBE_HINT, code="box_refused"
+                f"The sandbox was not ready within {self.start_limit:g} s.", hint=_PROBE_HINT, code="box_refused"
             )
         if isinstance(error, OSError):
-            return ToolFailed(f"The box could not be started: {error.strerror}.", hint=_PROBE_HINT, code="box_refused")
+            return ToolFailed(
+                f"The sandbox could not be started: {error.strerror}.", hint=_PROBE_HINT, code="box_refused"
+            )
         return error
 
     def _close_control(self) -> None:
@@ -407,13 +409,13 @@ class SupervisedBox(ProcessBox):
     def _prepare(self, request: BoxRequest) -> PreparedLaunch:
         if request.proxy is not None:
             raise ToolFailed(
-                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 takes."
+                f"Commands have no network in tier {self._tier}.", hint="`agent-tui doctor` says what T1 needs."
             )
         if not request.workspace.is_dir():
-            raise ToolFailed(f"The workspace {request.workspace} can't be read: it is no directory.")
+            raise ToolFailed(f"The workspace {request.workspace} can't be read: it is not a directory.")
         missing = [lower for lower in request.lowers if not lower.is_dir()]
         if missing:
-            raise ToolFailed(f"The box could not be set up: the layer {missing[0]} is not there.", code="box_refused")
+            raise ToolFailed(f"The sandbox could not be set up: the layer {missing[0]} is missing.", code="box_refused")
         if not self._is_swept:
             self._is_swept = True
             _remove_abandoned(self._state)

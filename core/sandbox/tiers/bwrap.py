@@ -238,7 +238,7 @@ def capture_changes(copy: ProjectCopy, upper: Path | None, *, is_mounted: bool) 
     finally:
         remove_copy(copy.root)
     path_list = ", ".join(sorted(os.fsdecode(path) for path in copy.held))
-    return (*notes, *((f"Read-only in this tier, since too large to copy: {path_list}",) if path_list else ()))
+    return (*notes, *((f"Read-only in this tier, because too large to copy: {path_list}",) if path_list else ()))
 
 
 def _build_start_script(processes: int) -> str:

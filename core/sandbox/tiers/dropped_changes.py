@@ -20,7 +20,7 @@ from core.sandbox.tiers.project_copy import is_opaque, remove_copy
 _NAMED = 5
 COMMITS_DROPPED = "Commits and branches are not kept"
 STASH = "refs/stash"
-COMMIT_HINT = "Changed files are kept for the review: once they are accepted, the user can commit them."
+COMMIT_HINT = "Changed files go to review: once they are accepted, the user can commit them."
 _MAX_COMPARED = 256 << 20  # bytes of a file
 _OWN_PART = re.compile(r"worktrees/[^/]+/")
 # Files that git leaves behind without a change of the repository: unreferenced objects, its own notes.
@@ -45,11 +45,11 @@ def remove_masked_changes(request: BoxRequest) -> tuple[str, ...]:
     try:
         written_paths = _remove_written(os.fsencode(request.upper), [os.fsencode(path) for path in request.masked])
     except OSError as error:
-        return (f"It may have replaced secrets of the project; look before you accept: {error.strerror}.",)
+        return (f"It may have replaced secrets of the project; check before you accept: {error.strerror}.",)
     finally:
         remove_copy(get_mask_layer_path(request.upper))
     names = ", ".join(os.fsdecode(path) for path in written_paths)
-    notes = (f"What it wrote there is dropped, since these files are kept from commands: {names}",) if names else ()
+    notes = (f"What it wrote there is dropped, because these files are hidden from commands: {names}",) if names else ()
     return notes + describe_deleted_secrets(request.upper, [os.fsencode(path) for path in request.masked])
 
 
@@ -62,9 +62,7 @@ def describe_deleted_secrets(upper: Path, secret_paths: Sequence[bytes]) -> tupl
         return ()
     suffix = f" and {len(deleted_paths) - _NAMED} more" if len(deleted_paths) > _NAMED else ""
     names = f"{', '.join(sorted(deleted_paths)[:_NAMED])}{suffix}"
-    return (
-        f"Accepting a deletion deletes files that are kept from commands, and what was moved of them is empty: {names}",
-    )
+    return (f"Accepting a deletion deletes files that are hidden from commands; moved ones are empty: {names}",)
 
 
 def _remove_written(upper: bytes, masked_paths: Sequence[bytes]) -> list[bytes]:
@@ -119,7 +117,7 @@ def drop_repository_changes(request: BoxRequest) -> tuple[str, ...]:
     names = f"{', '.join(changed_paths[:_NAMED])}{suffix}"
     summary = "What is staged is not kept" if changed_paths == ["index"] else COMMITS_DROPPED
     return (
-        f"{summary}: the repository ({request.repository}) lies outside of the workspace. Dropped: {names}.",
+        f"{summary}: the repository ({request.repository}) is outside the workspace. Dropped: {names}.",
         COMMIT_HINT,
     )
 
@@ -133,7 +131,7 @@ def describe_limits(request: BoxRequest, *, is_found: bool = True) -> tuple[str,
         return ()
     if not is_found:
         return (f"In this tier git does not find the repository of the workspace ({request.repository}).",)
-    return (f"The repository ({request.repository}) lies outside of the workspace and is read-only in this tier.",)
+    return (f"The repository ({request.repository}) is outside the workspace and read-only in this tier.",)
 
 
 def _list_changed(upper: Path, repository: Path) -> Iterator[str]:

@@ -67,7 +67,7 @@ class ForkServerClient:
         except OSError as error:
             self._requests.close()
             os.close(self._errors)
-            raise ToolFailed(f"The server of the boxes could not be started: {error.strerror}.") from error
+            raise ToolFailed(f"The sandbox server could not be started: {error.strerror}.") from error
         finally:
             server_socket.close()
 
@@ -87,7 +87,7 @@ class ForkServerClient:
             numbers = array.array("i", [message_file, control, *streams])
             self._requests.sendmsg([RUN], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, numbers)])
         except OSError as error:
-            raise ToolFailed(f"The server of the boxes is gone: {self.read_last_error() or error.strerror}.") from error
+            raise ToolFailed(f"The sandbox server has ended: {self.read_last_error() or error.strerror}.") from error
         finally:
             os.close(message_file)
 

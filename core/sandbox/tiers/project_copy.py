@@ -114,7 +114,7 @@ def remove_copy(root: Path) -> None:
         remove_tree(root)
 
 
-_HINT = "A stronger tier needs no copy: `agent-tui doctor` says what it takes. Or run the command yourself."
+_HINT = "A stronger tier needs no copy: `agent-tui doctor` says what it needs. Or run the command yourself."
 
 
 class _Survey:
@@ -377,8 +377,8 @@ def move_changes(copy: ProjectCopy, upper: Path, *, is_mounted: bool) -> None:
     except OSError as error:
         location = os.fsdecode(error.filename) if error.filename else str(upper)
         raise ToolFailed(
-            f"What the command changed could not be kept: {error.strerror} ({location}).",
-            hint="Your files are as they were. Free some room or check the state directory, and run it again.",
+            f"The command's changes could not be saved: {error.strerror} ({location}).",
+            hint="Your files are unchanged. Free some space or check the state directory, and run it again.",
         ) from error
 
 

@@ -40,37 +40,37 @@ _CACHE_NAME = "box.json"
 _CACHE_SECONDS = 24 * 3600
 
 NAMESPACES_OFF = (
-    "User namespaces are switched off here. To allow them: `sudo sysctl user.max_user_namespaces=15000`, and the same "
-    "line in a file of /etc/sysctl.d to keep it."
+    "User namespaces are turned off here. To allow them: `sudo sysctl user.max_user_namespaces=15000`; "
+    "to keep that, add the line to a file in /etc/sysctl.d."
 )
 
 CLONE_OFF = (
-    "Only root may make user namespaces here. To allow them: `sudo sysctl kernel.unprivileged_userns_clone=1`, and the "
-    "same line in a file of /etc/sysctl.d to keep it."
+    "Only root may create user namespaces here. To allow them: `sudo sysctl "
+    "kernel.unprivileged_userns_clone=1`; to keep that, add the line to a file in /etc/sysctl.d."
 )
 
 PROC_MASKED = (
-    "Parts of /proc are covered here, as in containers, and the kernel then refuses a fresh one. Run the container "
-    "with `--security-opt systempaths=unconfined` (Docker), `--security-opt unmask=ALL` (Podman) or "
-    "`procMount: Unmasked` (Kubernetes)."
+    "Parts of /proc are masked here, as in containers, so the kernel refuses a fresh one. Run the "
+    "container with `--security-opt systempaths=unconfined` (Docker), `--security-opt unmask=ALL` "
+    "(Podman) or `procMount: Unmasked` (Kubernetes)."
 )
 
 CONTAINER = (
-    "A container's syscall filter forbids namespaces or mounts. Run it with "
-    "`--security-opt seccomp=unconfined --security-opt systempaths=unconfined` (Docker), with "
-    "`--security-opt seccomp=unconfined --security-opt unmask=ALL` (Podman), or run agent-tui outside of it."
+    "A container's syscall filter forbids namespaces or mounts. Run it with `--security-opt "
+    "seccomp=unconfined --security-opt systempaths=unconfined` (Docker), with `--security-opt "
+    "seccomp=unconfined --security-opt unmask=ALL` (Podman), or run agent-tui outside it."
 )
 
-NO_PIDS_GROUP = "Run agent-tui as an ordinary user, or let it have a control group of its own with the pids controller."
+NO_PIDS_GROUP = "Run agent-tui as an ordinary user, or give it its own control group with the pids controller."
 
 NOT_AS_ROOT = "Run agent-tui as an ordinary user."
 
 NO_BWRAP = "Install the package bubblewrap."
 
-OLD_BWRAP = "bubblewrap 0.11 or newer has the option; T2b and T2c do without it."
+OLD_BWRAP = "bubblewrap 0.11 or newer has this option; T2b and T2c work without it."
 
 NO_LANDLOCK = (
-    "Linux 6.2 or newer has it (ABI 3), if `landlock` is in the list that /sys/kernel/security/lsm shows; the kernel "
+    "Linux 6.2 or newer has it (ABI 3), if /sys/kernel/security/lsm lists `landlock`; the kernel "
     "option `lsm=` sets that list."
 )
 
@@ -168,7 +168,7 @@ async def try_tier(tier: Tier, state: Path) -> TierTrial:
         number, cure = find_errno(reason), suggest_remedy(reason, traits)
         return TierTrial(tier=tier, ok=False, reason=reason, errno=number, cure=cure)
     except OSError as error:
-        return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be laid out in {state}: {error}")
+        return TierTrial(tier=tier, ok=False, reason=f"the self-test could not be set up in {state}: {error}")
     finally:
         await box.close()
     failures = [f"{attempt.name}: {attempt.found}" for attempt in items if not attempt.held]
@@ -211,7 +211,7 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
         support = f"has Landlock of ABI {version} only" if version else "has no Landlock"
         raise TierUnavailable(f"this kernel {support}", NO_LANDLOCK, "" if version else "ENOSYS")
     if os.geteuid() == 0:
-        raise TierUnavailable("as root all that root owns would be within a command's reach", NOT_AS_ROOT, "EPERM")
+        raise TierUnavailable("as root, a command could reach everything that root owns", NOT_AS_ROOT, "EPERM")
     return landlock_box.LandlockBox(state)
 
 
@@ -309,11 +309,11 @@ def describe_apparmor_profile() -> str:
     """Return instructions for an AppArmor profile for the interpreter that runs this program, and nothing else."""
     program = os.path.realpath("/proc/self/exe")
     return (
-        "AppArmor keeps programs without a profile from user namespaces (Ubuntu 23.10 and newer). Give this one a "
-        f"profile: put the line `profile agent-tui {program} flags=(unconfined) {{ userns, }}`, after the lines "
-        "`abi <abi/4.0>,` and `include <tunables/global>`, into /etc/apparmor.d/agent-tui, then run "
-        "`sudo apparmor_parser -r /etc/apparmor.d/agent-tui`. Or install bubblewrap with the profile "
-        "bwrap-userns-restrict of the package apparmor-profiles."
+        "AppArmor denies user namespaces to programs without a profile (Ubuntu 23.10 and newer). Give "
+        f"this program one: put the line `profile agent-tui {program} flags=(unconfined) {{ userns, "
+        "}`, after the lines `abi <abi/4.0>,` and `include <tunables/global>`, into "
+        "/etc/apparmor.d/agent-tui, then run `sudo apparmor_parser -r /etc/apparmor.d/agent-tui`. Or "
+        "install bubblewrap with the profile bwrap-userns-restrict from the package apparmor-profiles."
     )
 
 

@@ -92,7 +92,7 @@ class BulkRecords(Struct, eq=False):
             else:
                 self._unfinished_path.unlink(missing_ok=True)
         except OSError as error:
-            raise StateError(f"The verdict can't be noted in {directory}: {error.strerror}.") from error
+            raise StateError(f"The verdict can't be recorded in {directory}: {error.strerror}.") from error
 
     def forget(self, decision: BulkDecision) -> None:
         """Remove the directory of a verdict."""
@@ -161,7 +161,7 @@ class BulkRedo(Struct, eq=False):
             link_tree(source, directory / "upper")
             self.records.write_copy(decision, directory)
         except OSError as error:
-            raise StateError(f"What was accepted can't be kept in {directory}: {error.strerror}.") from error
+            raise StateError(f"What was accepted can't be saved in {directory}: {error.strerror}.") from error
 
     def restore_layers(self, verdict_id: str) -> bool:
         """Make the accepted files the only retained layer. Return False if they no longer exist."""
@@ -174,7 +174,7 @@ class BulkRedo(Struct, eq=False):
             (self.layers.location / layer).mkdir(mode=0o700)
             link_tree(directory / "upper", self.layers.get_upper(layer))
         except OSError as error:
-            raise StateError(f"{decision.verdict.path} can't be laid out: {error.strerror}.") from error
+            raise StateError(f"{decision.verdict.path} can't be prepared: {error.strerror}.") from error
         removed_directories = self.layers.retained.gone
         self.layers.switch_to(
             RetainedLayers(layers=(layer,), tops=decision.tops, bases=decision.bases, gone=removed_directories)

@@ -54,7 +54,7 @@ def summarize_bulks(tree: MergedTree) -> tuple[Bulk, ...]:
         count = counts[top.root]
         for child, entry in tree.stack.walk(path):
             if top.kind != "git" and (inside := _find_repository(child, tree)):
-                count.risk = f"makes git run what it says: git takes {inside} for a repository"
+                count.risk = f"makes git run its contents: git takes {inside} for a repository"
             if entry is None:
                 count.deleted += 1
             elif not stat.S_ISDIR(entry.stats.st_mode):

@@ -92,7 +92,7 @@ class BulkVerdicts:
         tops, bases = self._select_retained(root)
         if bulk is None or not tops:
             self._preparation.drop(name)
-            raise CommandRejected(f"Nothing is kept for {root!r}.", code="bulk_unknown")
+            raise CommandRejected(f"Nothing is pending for {root!r}.", code="bulk_unknown")
         record = build_bulk_verdict(bulk, verdict, name=name, reason=reason)
         decision = BulkDecision(verdict=record, tops=tops, bases=bases, phase="saving")
         if verdict == "accept":
@@ -158,7 +158,7 @@ class BulkVerdicts:
         try:
             self._records.get_directory(decision).mkdir(mode=0o700)
         except OSError as error:
-            raise StateError(f"{path} can't be set aside: {error.strerror}.") from error
+            raise StateError(f"{path} can't be moved away: {error.strerror}.") from error
         self._finish(decision)
         return record
 
@@ -182,8 +182,8 @@ class BulkVerdicts:
             self._records.forget(decision)
             reason = error.message if isinstance(error, PathRefused) else f"{error.filename!r}: {error.strerror}"
             raise PromotionFailed(
-                f"{decision.verdict.path} can't be written: {reason}. What was written has been put back.",
-                hint="Mend that, then accept again.",
+                f"{decision.verdict.path} can't be written: {reason}. Everything was put back.",
+                hint="Fix that, then accept again.",
             ) from error
 
     def _apply(self, decision: BulkDecision, ops: list[TransferStep]) -> BulkDecision:
@@ -250,7 +250,7 @@ class BulkVerdicts:
         decision = self._records.read(verdict_id)
         if decision is None:
             raise CommandRejected(
-                "What that verdict was on is not kept any more; it can't be undone.", code="undo_unknown"
+                "The content of that verdict is no longer stored; it can't be undone.", code="undo_unknown"
             )
         if decision.verdict.verdict == "accept":
             changed_paths = [op.path for op in self._plan_inverse(decision) if not self._is_unchanged(op, decision)]
@@ -332,7 +332,7 @@ class BulkVerdicts:
                 for path in sorted(decision.tops):
                     move_entry(layer, upper, path)
         except OSError as error:
-            raise StateError(f"The kept layers can't be changed: {error.strerror}.") from error
+            raise StateError(f"The stored layers can't be changed: {error.strerror}.") from error
         retained_layers = self._layers.retained
         tops = {path: top for path, top in retained_layers.tops.items() if path not in decision.tops}
         settled_bases = select_bases(decision.tops, retained_layers.bases)
@@ -396,7 +396,7 @@ class BulkVerdicts:
         match decision.phase:
             case "saving":
                 self._records.forget(decision)
-                return f"An interrupted acceptance of {root} was taken back; nothing had been written."
+                return f"An interrupted acceptance of {root} was undone; nothing had been written."
             case "applying":
                 ops = self._plan_steps(decision.tops, decision)
                 try:
@@ -406,7 +406,7 @@ class BulkVerdicts:
                 except (OSError, AgentTuiError):
                     self._revert(decision)
                     self._records.forget(decision)
-                    return f"An interrupted acceptance of {root} was taken back."
+                    return f"An interrupted acceptance of {root} was undone."
                 self._finish(replace(decision, phase="applied"))
             case "applied":
                 self._finish(decision)
@@ -414,5 +414,5 @@ class BulkVerdicts:
                 if decision.phase == "undoing":
                     self._revert(decision)
                 self._return_to_layers(replace(decision, phase="undone"))
-                return f"Finished taking {root} back."
+                return f"Finished undoing {root}."
         return f"Finished writing {root}."

@@ -263,7 +263,7 @@ class BulkGuard(Struct, eq=False):
         """Raise `ReviewConflict` unless the project is in the state that the command saw."""
         if any(top.kind == "git" and self.transfer.get_kind(f"{path}/index.lock") for path, top in tops.items()):
             raise ReviewConflict(
-                "Git is at work in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
+                "Git is running in the project.", hint="Wait for it, or remove a stale index.lock.", code=GIT_BUSY
             )
         parents = collect_directories(tops)
         parents |= {path for path, top in tops.items() if top.kind == "directory"}
@@ -275,7 +275,7 @@ class BulkGuard(Struct, eq=False):
         if changed := [op.path for op in ops if not self._is_expected(op, tops, bases)]:
             raise ReviewConflict(
                 f"{format_paths(changed, MAX_NAMED)} changed in the project since the command; nothing was written.",
-                hint="Reject these files, or have the command run again on the files as they are now.",
+                hint="Reject these files, or have the command run again on the current files.",
             )
 
     def _is_expected(self, op: TransferStep, tops: Tops, bases: Bases) -> bool:

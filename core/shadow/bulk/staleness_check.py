@@ -368,7 +368,7 @@ class StalenessCheck(Struct, eq=False):
         self.emit(
             Notice(
                 level="warning",
-                message=f"{reason}: {subject} that commands had left there was set aside, and yours is what they see.",
+                message=f"{reason}: {subject} that commands had left there was moved away, and they see yours now.",
                 hint="`/undo` brings it back.",
             )
         )
@@ -382,7 +382,7 @@ class StalenessCheck(Struct, eq=False):
                 remove_path(get_layer_path(layer, path))
                 prune_directories(layer, path)
         except OSError as error:
-            raise StateError(f"{path} can't be dropped from the kept layers: {error.strerror}.") from error
+            raise StateError(f"{path} can't be dropped from the stored layers: {error.strerror}.") from error
         retained_layers = layers.retained
         tops = {top_path: top for top_path, top in retained_layers.tops.items() if top_path != path}
         dropped_bases = select_bases({path: RetainedTop(root=path)}, retained_layers.bases)
@@ -399,7 +399,7 @@ class StalenessCheck(Struct, eq=False):
         tops = self.tree.layers.retained.tops
         self._update_tops(
             {
-                top: replace(tops[top], stale=f"made from {path} as it was before it was taken back")
+                top: replace(tops[top], stale=f"made from {path} as it was before that was undone")
                 for path in sorted(paths)
                 for top in find_stale_outputs(path, tops)
             }

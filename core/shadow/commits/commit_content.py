@@ -31,12 +31,12 @@ from core.shadow.diff.three_way_merge import merge_three_way
 from core.workspace.file_names import from_os_name, to_os_name
 
 _EXECUTABLE, _PLAIN = "100755", "100644"
-_IGNORED = "git ignores it: git add --force takes it all the same"
-_SKIPPED = "git skips it: it is outside of the sparse checkout, or marked skip-worktree"
+_IGNORED = "ignored by git: git add --force adds it anyway"
+_SKIPPED = "skipped by git: it is outside the sparse checkout, or marked skip-worktree"
 _OTHER_KIND = "it is a {} in the last commit"
 _ELSEWHERE = "it belongs to {} {}: commit it there"
-_ENCODING = "git can't convert it from {}, which .gitattributes names"
-_BY_FILTER = "git stores it by a filter of the repository (LFS, encryption), which is not run here"
+_ENCODING = "git can't convert it from {}, the encoding in .gitattributes"
+_BY_FILTER = "git stores it with a filter of the repository (LFS, encryption), which is not run here"
 _STAGED = "{} is staged with other changes of the same lines. Unstage it first: git restore --staged -- {}"
 
 
@@ -110,7 +110,7 @@ def _find_elsewhere(repository: GitRepository, commit: str, names: Iterable[byte
     for name in names:
         for above in _list_above(name):
             if above in submodules | others:
-                kind = "the submodule" if above in submodules else "a repository of its own,"
+                kind = "the submodule" if above in submodules else "a separate repository,"
                 yield name, _ELSEWHERE.format(kind, from_os_name(above))
                 break
 

@@ -68,9 +68,7 @@ def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> Pa
         raise EditClash(reason)
     merged_content = merge_three_way(before.data, now.data, after.data)
     if merged_content is None:
-        raise EditClash(
-            "accepted hunks stand on lines that are not committed: your own, or those of hunks beside these"
-        )
+        raise EditClash("mixed with your own uncommitted edits, or with hunks beside these")
     is_executable = after.is_executable if before.is_executable != after.is_executable else now.is_executable
     return replace(now, data=merged_content, is_executable=is_executable)
 
@@ -79,12 +77,12 @@ def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) 
     """Return why no edit from `before` to `after` applies to the last commit's version; "" = it may apply."""
     kinds = {before.kind, after.kind}
     if now.kind == "absent":
-        return "you have not committed it yet, and its hunks stand on text of your own"
+        return "you have not committed it yet, and its hunks are mixed with your own text"
     if now.kind == "file" and (kinds == {"file"} or (before.kind == "absent" and now.data == after.data)):
         return ""
     if now.kind in kinds:
         return "the last commit has another version of it than the one that was changed"
-    return "it is another kind of file in the last commit than it was when its hunks were accepted"
+    return "it has another file type in the last commit than when its hunks were accepted"
 
 
 def _follow_disk(head: PathVersion, accepted_version: PathVersion, disk: PathVersion) -> PathVersion:

@@ -26,9 +26,9 @@ from core.protocol.events import CommitMade
 from core.records import decode_json
 
 NOTE_FILE: Final = "commit.json"
-_LEFT_BEHIND: Final = "Your index did not follow ({}). This brings it up: git reset -q -- {}"
-_MOVED_ON: Final = "the branch has moved on since"
-_STAGED_SINCE: Final = "what is staged there was changed meanwhile"
+_LEFT_BEHIND: Final = "Your index was not updated ({}). To update it: git reset -q -- {}"
+_MOVED_ON: Final = "the branch has moved meanwhile"
+_STAGED_SINCE: Final = "its staged content was changed meanwhile"
 
 
 class PendingCommit(Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
     layout = find_confirmed_repository(root)
     with open_repository(root, may_be_above=True) as repository:
         if layout is None or repository is None:
-            raise GitFailed("the repository is not this project's own any more.")
+            raise GitFailed("the repository no longer belongs to this project.")
         now = read_head(repository)
         commit = _find_commit(repository, pending, now)
         problem = ""

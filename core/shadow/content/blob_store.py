@@ -61,7 +61,7 @@ class BlobStore:
         except OSError as error:
             raise StateError(
                 f"The session can't store a file's content in {self.directory}: {error.strerror}.",
-                hint="Make room or make the directory writable, then try again.",
+                hint="Free some space or make the directory writable, then try again.",
             ) from error
         self._present.add(sha)
         return sha
@@ -89,7 +89,7 @@ class BlobStore:
         """Raise `ContentLost` if one of the blobs is missing."""
         for sha in shas:
             if not self._get_path(sha).exists():
-                raise ContentLost(f"Stored content {sha[:12]} is gone.")
+                raise ContentLost(f"Stored content {sha[:12]} is missing.")
 
     def sync(self, shas: Iterable[str]) -> None:
         """Make blobs durable. Raises OSError."""

@@ -47,7 +47,7 @@ def describe_undisplayed(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk
     is_code = new.startswith(b"#!") or detect_language(path) not in _DATA or _has_name_of_code(path)
     if is_binary(new) or is_binary(old):
         word = "holds a NUL byte" if is_binary(new) else "held a NUL byte before"
-        return f"{word}, so that its text is not shown" if is_code else ""
+        return f"{word}, so its text is not shown" if is_code else ""
     encoding = find_display_encodings(old, new)[1]
     return describe_unseen(old, new, encoding) or _describe_clipped(path, old, new, hunks, is_code=is_code)
 
@@ -103,7 +103,7 @@ def explain_lost_content(path: str) -> Iterator[None]:
     except ContentLost as error:
         raise ContentLost(
             f"{path}: {error.message[0].lower()}{error.message[1:]}",
-            hint="It can't be shown or accepted any more: reject the file, and have the change made again.",
+            hint="It can no longer be shown or accepted: reject the file, and have the change made again.",
         ) from error
 
 

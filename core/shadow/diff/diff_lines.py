@@ -201,7 +201,7 @@ def _describe_encodings(old: bytes, new: bytes) -> Iterator[str]:
     if old and new and has_bom(old) != has_bom(new):
         yield "byte order mark " + ("added" if has_bom(new) else "removed")
     if new and not old and has_bom(new) and detect_encoding(new) == "utf-8":
-        yield "begins with a byte order mark"
+        yield "starts with a byte order mark"
     if old and new and detect_encoding(old) != detect_encoding(new):
         yield f"encoding {detect_encoding(old)} → {detect_encoding(new)}"
 
@@ -219,9 +219,9 @@ def _describe_encodings_and_newlines(old: bytes, new: bytes) -> Iterator[str]:
     )
     if strangers:
         numbers = ", ".join(map(str, strangers[:_MAX_NAMED])) + (", …" if len(strangers) > _MAX_NAMED else "")
-        yield f"no UTF-8, shown as {encoding_names[1]}: {count('line', len(strangers))} ({numbers})"
+        yield f"not UTF-8, shown as {encoding_names[1]}: {count('line', len(strangers))} ({numbers})"
     elif new and (strangers := list_non_utf8_lines(old)):
-        yield f"encoding no UTF-8 (shown as {encoding_names[0]}) in {count('line', len(strangers))} → UTF-8"
+        yield f"encoding: not UTF-8 (shown as {encoding_names[0]}) in {count('line', len(strangers))} → UTF-8"
 
 
 def _name_display_encoding(encoding: Encoding) -> str:

@@ -217,5 +217,5 @@ def _read_index(now_repository: GitRepository, source: Path, repository: Reposit
     except ValueError as problem:
         raise GitFailed(f"the index of {repository.rel} is damaged.") from problem
     if any(entry.status[24:28] == _DIRECTORY_MODE for entry in entries):
-        raise GitFailed(f"the index of {repository.rel} leaves directories out, which is not compared here.")
+        raise GitFailed(f"the index of {repository.rel} leaves out directories, which can't be compared here.")
     return entries

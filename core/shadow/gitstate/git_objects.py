@@ -175,7 +175,7 @@ def _format_person(person: Signed, encoding: str) -> str:
 def _render_header(name: bytes, value: bytes, encoding: str) -> Iterator[str]:
     label = decode_text(name, encoding)
     if name in _SIGNATURES and _ARMOUR.match(value):
-        yield f"Header: {label} (a signature, which is not verified)"
+        yield f"Header: {label} (a signature, not verified)"
         return
     first, *others = decode_text(value, encoding).split("\n")
     yield f"Header: {label} {first}".rstrip()
@@ -186,7 +186,7 @@ def _render_message(message: bytes, encoding: str) -> Iterator[str]:
     text = message.rstrip(b"\n")
     yield from (f"    {line}" for line in decode_text(text, encoding).split("\n"))
     if other := decode_with_replacement(text, encoding):
-        yield f"  As {encoding} it reads:"
+        yield f"  Read as {encoding}:"
         yield from (f"    {line}" for line in other.split("\n"))
 
 

@@ -37,7 +37,7 @@ _STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|share
 # Files that git writes all the time and never reads again by itself.
 _QUIETLY_LEFT = re.compile(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
 _SIGNATURE = re.compile(rb"(?m)^gpgsig(?:-sha256)? ")
-_LEFT_OUT = "left out, since it is no reference, HEAD, index or object: {}"
+_LEFT_OUT = "left out, not a reference, HEAD, index or object: {}"
 _SUBMODULE = "the commit {} of the submodule {} is left out: accept its files, then commit in {}"
 _UNSIGNED = (
     "not signed, though commit.gpgSign is set, as commands reach no key: git commit --amend --no-edit -S signs the last"
@@ -50,12 +50,12 @@ _MAX_LOG = 16 << 20  # bytes
 GIT_REFUSED = "git_refused"
 MAX_PREVIEW_CHARS = 400_000  # characters of commits
 HINT = (
-    "Accept the hunks that belong to it, or have the agent commit again what you accepted; "
-    "rejecting the state of git leaves your repository as it is."
+    "Accept the hunks that belong to it, or have the agent commit again what you accepted; rejecting "
+    "the git state leaves your repository as it is."
 )
-_NOT_HERE = "{} stayed where the agent ran, its files are in the review. Accept those, then commit them here."
-_NOTHING = "Nothing in your repository changes."
-_ONLY_INDEX = "No reference moves: only what is staged changes."
+_NOT_HERE = "{} stayed where the agent ran; its files are in the review. Accept those, then commit them here."
+_NOTHING = "Nothing changes in your repository."
+_ONLY_INDEX = "No reference moves: only the staged content changes."
 FindDenials = Callable[[Iterable[str]], dict[str, str]]
 
 
@@ -191,7 +191,7 @@ class GitState(Struct, eq=False):
         denials = self.find_denials(iterate_changed_paths(accepted_content, outcome))
         for path, reason in denials.items():
             suffix = f"; so are {format_paths(list(denials)[1:])}" if len(denials) > 1 else ""
-            refusal = f"it changes what git holds of {path}, which {reason}{suffix}."
+            refusal = f"it changes git's content for {path}, which {reason}{suffix}."
             return GitOutcome(refused=refusal, before=outcome.before, after=outcome.before, fresh=outcome.fresh)
         return outcome
 
@@ -203,7 +203,7 @@ class GitState(Struct, eq=False):
         if entry is None:
             raise GitFailed(_NOT_HERE.format(rel))
         if rel.rpartition("/")[2] != ".git" or not isinstance(entry, LayeredEntry) or not entry.is_directory:
-            raise GitFailed(f"{rel} is no directory that git here takes for a repository.")
+            raise GitFailed(f"{rel} is not a directory that git here takes for a repository.")
 
 
 def _build_preview(repository: RepositoryCopy, outcome: GitOutcome, notes: tuple[str, ...]) -> GitPreview:
@@ -228,7 +228,7 @@ def _describe_moves(outcome: GitOutcome) -> list[str]:
             continue
         if old != new:
             moves.append(f"{name}: {old[:10] or 'new'} → {new[:10] or 'removed'}")
-    moves += [f"{name}: stands for {target}" for name, target in sorted(outcome.symbolic.items())]
+    moves += [f"{name}: points to {target}" for name, target in sorted(outcome.symbolic.items())]
     old_head, new_head = outcome.head
     if old_head != new_head:
         before, after = (references.get("HEAD", "")[:10] for references in (outcome.before, outcome.after))

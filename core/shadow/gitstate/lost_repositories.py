@@ -16,7 +16,7 @@ from core.shadow.layers.path_classes import GENERATED, is_git_protected
 from core.workspace.file_names import is_git_internal
 
 REPOSITORY_LOST = "repository_lost"
-_HINT = "Reject it; your repository stays as it is. If you do want it gone, remove it yourself."
+_HINT = "Reject it; your repository stays as it is. If you do want to remove it, remove it yourself."
 _KINDS = {"file": "a file", "symlink": "a link"}
 
 
@@ -31,7 +31,7 @@ def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_file
                     reasons[git] = describe_lost_repository(tree, git)
                 reason = reasons[git]
                 if not reason and are_files and path != git and _is_part_removed(tree, git, path):
-                    reason = f"it is a part of the repository {git}, and no file that a change can remove."
+                    reason = f"it is part of the repository {git}, which no change can remove."
                 if reason:
                     raise ReviewConflict(
                         f"{path} can't be accepted: {reason} Nothing was written.", hint=_HINT, code=REPOSITORY_LOST
@@ -45,11 +45,11 @@ def describe_lost_repository(tree: MergedTree, git: str) -> str:
     was_directory = before is not None and before.kind == "directory"
     is_directory = now is not None and now.kind == "directory"
     if was_directory and not is_directory:
-        becomes = f"{_KINDS.get(now.kind, 'something else')} in its place" if now else "no longer there"
-        return f"{git} is the directory of a repository in your project, and would be {becomes}: that is refused."
+        outcome = f"replaced by {_KINDS.get(now.kind, 'something else')}" if now else "removed"
+        return f"{git} is the directory of a repository in your project, and would be {outcome}: not allowed."
     if before is not None and not was_directory and is_directory:
         is_now = _KINDS.get(before.kind, "something else")
-        return f"{git} is {is_now} in your project, and would be a directory in its place: that is refused."
+        return f"{git} is {is_now} in your project, and would become a directory: not allowed."
     return ""
 
 

@@ -30,7 +30,7 @@ _NO_STATE = ("refs/replace/", "refs/bisect/", "refs/rewritten/", "refs/worktree/
 _BRANCH = "ref: refs/heads/"
 _NAME_WITHOUT_CONTROLS = re.compile(r"[^\x00-\x1f\x7f]+\Z")
 _OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
-_MARKED = "commands changed which files git looks at, which is taken back: {}"
+_MARKED = "commands changed which files git looks at; that is undone: {}"
 
 
 class UnacceptedContent(Struct, frozen=True):
@@ -163,16 +163,16 @@ def _find_roots(repository: RepositoryCopy, before: dict[str, str], now: dict[st
 def _describe_obstacle(repository: RepositoryCopy, state: GitOutcome) -> str:
     before, now = state.before, state.after
     if description := ", ".join(repository.under_way):
-        return f"a rebase or a series of picks is under way ({description}): have it finished first"
+        return f"a rebase or a series of picks is in progress ({description}): have it finished first"
     if description := ", ".join(repository.ended):
-        return f"commands ended what is under way in your repository ({description}): end it yourself"
+        return f"commands ended what is in progress in your repository ({description}): end it yourself"
     head = state.head[1]
     if head != state.head[0] and not (_is_branch(repository, head) or _OBJECT_NAME.match(head)):
-        return f"HEAD names {head.removeprefix('ref: ') or 'nothing'}, which is no branch"
+        return f"HEAD names {head.removeprefix('ref: ') or 'nothing'}, which is not a branch"
     roots = _find_roots(repository, before, now)
     for oid, kind in history.find_object_types(repository.now, roots).items():
         if kind != "commit":
-            description = "not there" if kind == "missing" else f"a {kind}, no commit"
+            description = "not there" if kind == "missing" else f"a {kind}, not a commit"
             return f"{roots[oid]} names {oid[:10]}, which is {description}"
     return ""
 
@@ -195,7 +195,7 @@ def _resolve_commits(accepted_content: AcceptedContent, outcome: GitOutcome) -> 
         return outcome
     waiting = sorted({content.path for content in (*unaccepted, *in_head) if content.is_pending})
     if waiting:
-        verb = "waits" if len(waiting) == 1 else "wait"
+        verb = "is pending" if len(waiting) == 1 else "are pending"
         return _refuse(outcome, f"{format_paths(waiting)} {verb} in the review: decide that first")
     head = outcome.after.get("HEAD")
     chain = history.list_commits(repository.now, [head], _list_present(repository, outcome)) if head else []
@@ -259,7 +259,7 @@ def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, unaccepted
     roots = _find_roots(repository, outcome.before, outcome.after)
     first = unaccepted[0]
     if first.commit is None:
-        return f"HEAD would hold {first.path} other than you accepted it"
+        return f"HEAD would have {first.path} in another version than you accepted"
     oid = first.commit.oid
     name = roots.get(oid) or next(
         (root_name for root, root_name in roots.items() if _is_ancestor(repository, root, oid)), ""
@@ -267,7 +267,7 @@ def _explain_refusal(repository: RepositoryCopy, outcome: GitOutcome, unaccepted
     suffix = f" ({name})" if name else ""
     others = len({content.path for content in unaccepted}) - 1
     files = f"{first.path}{f' and {others} more' if others else ''}"
-    return f"commit {oid[:10]} “{first.commit.subject}”{suffix} holds {files} other than you accepted it"
+    return f"commit {oid[:10]} “{first.commit.subject}”{suffix} has {files} in another version than you accepted"
 
 
 def _is_ancestor(repository: RepositoryCopy, root: str, oid: str) -> bool:
@@ -308,12 +308,12 @@ def _resolve_index(content: AcceptedContent, outcome: GitOutcome) -> GitOutcome:
     loose = {entry.oid for entry in changes if entry not in unaccepted and old.get(entry.oid, "missing") == "missing"}
     untracked = [entry for entry in removals if entry not in rejections]
     groups = (
-        ("what was staged of {} is not what you accepted, and is taken out", unaccepted),
+        ("the staged content of {} is not what you accepted, and is removed", unaccepted),
         (
-            "staged otherwise than on disk: {}",
+            "staged in another version than on disk: {}",
             [e for e in changes if e not in unaccepted and not content.is_on_disk(e)],
         ),
-        ("no longer tracked, and still on disk: {}", [entry for entry in untracked if content.is_on_disk(entry)]),
+        ("no longer tracked, but still on disk: {}", [entry for entry in untracked if content.is_on_disk(entry)]),
     )
     notes = (
         text.format(format_paths([content.get_path(entry) for entry in entries])) for text, entries in groups if entries

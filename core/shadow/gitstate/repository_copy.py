@@ -65,7 +65,7 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         now = GitRepository(find_git(root), directory, root if root.is_dir() else empty_tree)
         layout = find_layout(root) if before else None
         if before is None and os.path.lexists(root / ".git" / "HEAD"):
-            raise GitFailed(f"{rel} of the project is no repository of its own.")
+            raise GitFailed(f"{rel} of the project is not a separate repository.")
         head = _read_file(tree, f"{rel}/HEAD")
         users, own_settings = read_settings(now, _read_file(tree, f"{rel}/config"))
         (now.directory / "config").write_text(
@@ -73,7 +73,7 @@ def copy_repository(tree: MergedTree, rel: str) -> Iterator[RepositoryCopy]:
         )
         hashes = "sha256" if ("extensions.objectformat", "sha256") in own_settings else "sha1"
         if "reftable" in tree.list_names(rel):
-            raise GitFailed(f"{rel} keeps its references in a reftable, which is not compared here.")
+            raise GitFailed(f"{rel} stores its references in a reftable, which can't be compared here.")
         _copy_files(tree, rel, now.directory)
         if layout is not None and (shallow := _read_shallow(layout)):
             (now.directory / "shallow").write_bytes(shallow)

@@ -28,8 +28,8 @@ def find_location(layers: Path) -> Path:
         return _make_in_memory(layers)
     except OSError as error:
         raise StateError(
-            f"Layers for commands can't be made in {layers}: {error.strerror}.",
-            hint="Make room or set AGENT_TUI_STATE_DIR to a directory of your own on a local disk.",
+            f"Layers for commands can't be created in {layers}: {error.strerror}.",
+            hint="Free some space or set AGENT_TUI_STATE_DIR to a directory of your own on a local disk.",
         ) from error
 
 

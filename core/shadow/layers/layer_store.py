@@ -181,7 +181,7 @@ class LayerStore:
             (directory / "work").mkdir(mode=0o700)
         except OSError as error:
             self.close(name, keep=False)
-            raise StateError(f"A layer can't be made in {self.location}: {error.strerror}.") from error
+            raise StateError(f"A layer can't be created in {self.location}: {error.strerror}.") from error
         upper, work = directory / "upper", directory / "work"
         return CommandLayer(
             id=name, upper=upper, work=work, pending_states=pending_states, lowers=lowers, capacity=capacity
@@ -228,7 +228,7 @@ class LayerStore:
             self._directory.mkdir(mode=0o700, exist_ok=True)
             replace_file(path, msgspec.json.encode(retained_layers))
         except OSError as error:
-            raise StateError(f"The record of kept layers {path} can't be written: {error.strerror}.") from error
+            raise StateError(f"The record of stored layers {path} can't be written: {error.strerror}.") from error
         self.retained = retained_layers
 
     def _read_record(self) -> RetainedLayers:
@@ -239,8 +239,8 @@ class LayerStore:
             return RetainedLayers()
         except (OSError, msgspec.MsgspecError) as error:
             raise StateError(
-                f"The record of kept layers {path} can't be read: {error}.",
-                hint="Move it away to go on without what commands left behind; reviewed changes are not in it.",
+                f"The record of stored layers {path} can't be read: {error}.",
+                hint="Move it away to continue without what commands left; reviewed changes are not in it.",
             ) from error
 
     # checkpoints
@@ -285,7 +285,7 @@ class LayerStore:
                 (self.location / names[layer]).mkdir(mode=0o700)
                 link_tree(self.get_upper(layer), self.get_upper(names[layer]))
         except OSError as error:
-            raise StateError(f"Kept layers can't be copied in {self.location}: {error.strerror}.") from error
+            raise StateError(f"Stored layers can't be copied in {self.location}: {error.strerror}.") from error
         self.write_record(msgspec.structs.replace(self.retained, layers=tuple(names.values())))
         self._sizes.clear()
 
@@ -310,7 +310,7 @@ class LayerStore:
             for name in names[1:]:
                 merge_down(self.get_upper(name), self.get_upper(names[0]))
         except OSError as error:
-            raise StateError(f"Kept layers can't be joined in {self.location}: {error.strerror}.") from error
+            raise StateError(f"Stored layers can't be joined in {self.location}: {error.strerror}.") from error
         self.write_record(msgspec.structs.replace(self.retained, layers=names[:1]))
         self._sizes.clear()
         for name in names[1:]:
@@ -377,14 +377,14 @@ class LayerStore:
             raise StateError(f"The layers in {self.location} can't be measured: {error.strerror}.") from error
         if free < MIN_FREE_BYTES:
             raise StateError(
-                f"No command can run: only {free >> 20} MB are free where its changes would go ({self.location}).",
-                hint=f"Make room; {MIN_FREE_BYTES >> 20} MB are always left free.",
+                f"No command can run: only {free >> 20} MB are free for its changes ({self.location}).",
+                hint=f"Free some space; {MIN_FREE_BYTES >> 20} MB are always left free.",
                 code="disk_full",
             )
         if used_bytes > self.quota and (used_bytes := self._free_space()) > self.quota:
             raise StateError(
-                f"No command can run: the session's commands have left {used_bytes / (1 << 30):.1f} GiB behind, "
-                f"{self.quota / (1 << 30):.3g} GiB is the limit.",
+                f"No command can run: the session's commands have left {used_bytes / (1 << 30):.1f} "
+                f"GiB, the limit is {self.quota / (1 << 30):.3g} GiB.",
                 hint="Accept or reject the generated files in the review.",
                 code="layers_full",
             )

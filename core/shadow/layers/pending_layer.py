@@ -245,8 +245,8 @@ class PendingLayer:
         except OSError as error:
             self._held = record.forget_layer()
             raise StateError(
-                f"The pending changes can't be laid out in {self._layers.location}: {error.strerror}.",
-                hint="Make room, then try again.",
+                f"The pending changes can't be prepared in {self._layers.location}: {error.strerror}.",
+                hint="Free some space, then try again.",
             ) from error
 
     def list_replaced(self, pending_states: Mapping[str, FileState]) -> list[tuple[str, FileState]]:
@@ -468,7 +468,7 @@ class _LayerDraft(Struct, eq=False):
         if ready and ready[0] == state:
             temporary = ready[1]
         elif isinstance(state, RenewedFile):
-            raise FileNotFoundError(errno.ENOENT, "the copy of a file of the project is gone", path)
+            raise FileNotFoundError(errno.ENOENT, "the copy of a project file is missing", path)
         elif state.kind == "absent":
             make_whiteout(temporary)
         elif state.kind == "symlink":

@@ -175,7 +175,7 @@ class FileSwaps(Struct, eq=False):
 
 def build_outdated_error(write: PathWrite) -> ReviewConflict:
     return ReviewConflict(
-        f"{write.path} is no longer what the change was made from; nothing was written.",
+        f"{write.path} has changed since the change was made; nothing was written.",
         hint="Look at the change again, then accept or reject it.",
     )
 

@@ -170,7 +170,7 @@ class Promotion:
             return f"Finished writing {paths}."
         self._roll_back(intent)
         self._emit_notices()
-        return f"An interrupted write of {paths} was taken back."
+        return f"An interrupted write of {paths} was undone."
 
     def _roll_forward(self, intent: IntentRecord) -> bool:
         """Do the remaining writes if some are done. True if all are done then."""
@@ -332,15 +332,15 @@ def _explain_write_error(path: str) -> Iterator[None]:
     except OSError as error:
         raise PromotionFailed(
             f"{path} can't be written: {error.strerror or error}. Nothing was changed.",
-            hint="Mend that, then accept again.",
+            hint="Fix that, then accept again.",
         ) from error
 
 
 def _build_backup_notice(write: PathWrite, backup_name: str) -> Notice:
     return Notice(
         level="warning",
-        message=f"{write.path} was written by another program while it was being changed here.",
-        hint=f"What that program wrote is kept as {backup_name}.",
+        message=f"{write.path} was written by another program at the same moment.",
+        hint=f"That program's version is saved as {backup_name}.",
     )
 
 

@@ -45,7 +45,7 @@ from core.shadow.diff.three_way_merge import MergeChunk
 from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
 
 LineRange = tuple[int, int]  # lines, 0-indexed, the end excluded
-BASE_CHANGED = "the file was changed in the same place since that work began."
+BASE_CHANGED = "the file was changed at the same place since that work started."
 CONTEXT_LINES = 3  # lines shown above a clash
 MAX_SIDE_LINES = 2_000  # lines of one side of a clash
 
@@ -237,11 +237,11 @@ class Conflicts(ReviewPart):
         """
         previous = self.state.changes.get(path)
         if previous is None or not previous.conflict:
-            raise CommandRejected(f"{path} is in no conflict.", code="no_conflict")
+            raise CommandRejected(f"{path} is not in conflict.", code="no_conflict")
         change, our_state, competing = self._select_sides(previous)
         if (our_blob and our_blob != our_state.blob) or (their_blob and their_blob != change.pending.blob):
             raise CommandRejected(
-                f"{path} has moved on since these sides were shown.",
+                f"{path} has changed since these versions were shown.",
                 hint="Look at the conflict again.",
                 code="conflict_moved_on",
             )
@@ -331,8 +331,8 @@ def _decode_lines(lines: Sequence[bytes], encoding: Encoding) -> tuple[str, ...]
 def _require_choices(choices: Sequence[ConflictChoice], count: int) -> None:
     if len(choices) != count:
         raise CommandRejected(
-            f"There are {count} places to decide about, and {len(choices)} choices.",
-            hint="Give one choice for each, in order.",
+            f"There are {count} places to decide, but {len(choices)} choices.",
+            hint="Give one choice per place, in order.",
             code="choices_differ",
         )
 

@@ -68,13 +68,17 @@ class HunkEdits(ReviewPart):
             return replace(recount_hunks(self.contents, change, None), apart=True)
         sides = self.contents.read_change(change)
         if find_notebook(sides[1] or sides[0]) is not None:
-            raise CommandRejected("A cell is judged as a whole.", hint="Edit it instead.", code="not_divisible")
+            raise CommandRejected(
+                "A cell is accepted or rejected as a whole.", hint="Edit it instead.", code="not_divisible"
+            )
         old, new = _slice_side(sides[0], hunk, is_old=True), _slice_side(sides[1], hunk)
         parts = _divide_hunk(old, new, line, detect_encoding(sides[0] or b"".join(new)))
         is_text = _is_text(change) and is_divisible(*sides)
         every = replace_hunk(change.hunks, hunk, parts, old, new) if is_text else change.hunks
         if len(every) <= len(change.hunks):
-            raise CommandRejected("This hunk can't be split.", hint="It is one line, or no text.", code="not_divisible")
+            raise CommandRejected(
+                "This hunk can't be split.", hint="It has only one line, or no text.", code="not_divisible"
+            )
         return replace(change, hunks=every)
 
     def read_text(self, path: str, hunk_id: str) -> HunkText:
@@ -188,7 +192,7 @@ class HunkEdits(ReviewPart):
                 return change, hunk
         raise CommandRejected(
             f"{path} has no pending hunk {hunk_id}.",
-            hint="The change has moved on; look at it again.",
+            hint="The change is newer than what you see; look at it again.",
             code="hunk_unknown",
         )
 
@@ -197,8 +201,8 @@ def _find_cell(notebook: Notebook, hunk: Hunk) -> Cell:
     """Return the one cell that remains after a hunk. Raises `CommandRejected`."""
     cells = find_touched([cell.span for cell in notebook.cells], hunk.new_start, hunk.new_lines)
     if len(cells) != 1:
-        hint = "Accept or reject it, or say what should be different." if hunk.new_lines else ""
-        raise CommandRejected("This hunk is not one cell of the notebook.", hint=hint, code="not_text")
+        hint = "Accept or reject it, or say what to change." if hunk.new_lines else ""
+        raise CommandRejected("This hunk is not one notebook cell.", hint=hint, code="not_text")
     return notebook.cells[cells[0]]
 
 
@@ -206,8 +210,8 @@ def _divide_hunk(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding
     longer = max(len(old), len(new))
     if line and not 2 <= line <= longer:
         raise CommandRejected(
-            f"Line {line} can't begin the second part of a hunk of {longer} lines.",
-            hint=f"Name one from 2 to {longer}." if longer > 1 else "",
+            f"Line {line} can't start the second part of a hunk of {longer} lines.",
+            hint=f"Choose one from 2 to {longer}." if longer > 1 else "",
             code="not_divisible",
         )
     if not line and len(pieces := find_pieces(old, new)) > 1:
@@ -222,7 +226,7 @@ def _is_text(change: Change) -> bool:
 def _require_text(change: Change, hunk: Hunk) -> None:
     if hunk.moves:
         raise CommandRejected(
-            f"{change.path} is renamed; that has no text.", hint="Edit one of its other hunks.", code="not_text"
+            f"{change.path} is renamed; a rename has no text.", hint="Edit one of its other hunks.", code="not_text"
         )
     if not _is_text(change) or change.operation == "mode":
         description = "a change of mode" if change.operation == "mode" else "a symbolic link"
@@ -269,7 +273,7 @@ def _refuse_new_signs(text: str, decoded_lines: Sequence[str]) -> None:
     known_signs = "".join(decoded_lines)
     if sign := next((sign for sign in text if not sign.isascii() and sign not in known_signs), ""):
         raise CommandRejected(
-            f"{sign} can't be written: the file is in no UTF-8, and in which encoding it is can't be told.",
+            f"{sign} can't be written: the file is not UTF-8, and its encoding can't be determined.",
             hint="Convert the file first.",
             code="not_text",
         )

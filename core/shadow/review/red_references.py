@@ -182,7 +182,7 @@ class RedReferences(Struct, eq=False):
         risks, visited_paths = dict[str, str](), {path for path, _ in waiting}
         for path, depth in waiting:  # the loop appends to it
             words = self._read_file(path, depth)
-            verb = "is told to the agent by" if _is_prose(path) else "is run by"
+            verb = "is loaded for the agent by" if _is_prose(path) else "is run by"
             matching_scripts = scripts.match(path, words, is_code=_is_non_shell_code(path) and depth > 0)
             named_risks = dict.fromkeys((*self._resolve(path, words), *matching_scripts), f"{verb} {path}")
             called_risks = self._list_called(path, words, scripts)

@@ -26,7 +26,7 @@ from core.shadow.review.write_rules import LoadRules, WriteRules
 from core.workspace.file_names import from_os_name, is_git_internal
 from core.workspace.protected_files import find_file_risk, may_hold_protected
 
-_LEADS_OUT = "leads out of the project: what is written to it lands elsewhere"
+_LEADS_OUT = "points outside the project: what is written to it ends up elsewhere"
 _OF_A_REPOSITORY = {"HEAD", "config", "commondir", "hooks", "info", "objects", "packed-refs", "refs"}
 _MAX_DIRECTORIES = 400
 _MAX_LINKS = 400
@@ -111,7 +111,7 @@ class Risks:
         if risk := next((risk for git_path, risk in by_git.items() if _is_inside(path, git_path)), ""):
             return risk
         if _is_inside(path, self._settings):
-            return "says what this program does, in all of your projects: your settings lead here"
+            return "configures this program for all your projects: your settings link here"
         for target, link in aliases:
             if _is_inside(path, target):
                 alias = f"{link}/{path}" if target == "." else link + path[len(target) :]
@@ -120,7 +120,7 @@ class Risks:
         inside = next(filter(is_bare, list_parents(path)), "")
         if not inside and path.split("/")[0] in _OF_A_REPOSITORY and is_bare("."):
             inside = "the project itself"
-        return f"makes git run what it says: git takes {inside} for a repository" if inside else ""
+        return f"makes git run its contents: git takes {inside} for a repository" if inside else ""
 
     # links
 
@@ -135,7 +135,7 @@ class Risks:
                 return _LEADS_OUT
         except PathRefused:
             return _LEADS_OUT
-        return "leads into git's own directory" if is_git_internal(destination) else ""
+        return "points into git's own directory" if is_git_internal(destination) else ""
 
     def _find_aliases(self) -> list[tuple[str, str]]:
         """Return links with protected names and their targets, including those reached through another link."""

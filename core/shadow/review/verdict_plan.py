@@ -35,7 +35,7 @@ def find_hunks(change: Change, ids: Iterable[str]) -> tuple[Hunk, ...]:
     if missing := hunk_ids - {hunk.id for hunk in hunks}:
         raise CommandRejected(
             f"{change.path} has no pending hunk {', '.join(sorted(missing))}.",
-            hint="The change has moved on; look at it again.",
+            hint="The change is newer than what you see; look at it again.",
             code="hunk_unknown",
         )
     return hunks
@@ -123,7 +123,7 @@ def build_hard_link_notices(workspace: Workspace, writes: Sequence[PathWrite]) -
                     linked_paths.append(write.path)
     if not linked_paths:
         return []
-    hint = "Only what was accepted has the new content; the other names keep the old one."
+    hint = "Only the accepted path has the new content; its other names keep the old one."
     return [Notice(level="info", message=f"{format_paths(linked_paths)} had other names (hard links).", hint=hint)]
 
 

@@ -146,7 +146,7 @@ class Verdicts(ReviewPart, eq=False):
             ]
         if conflicts:
             has_clean = any(checked_change.clean_hunks for checked_change in conflicts)
-            rest = " Hunks that are not in conflict can be accepted by themselves." if has_clean else ""
+            rest = " Hunks without conflicts can be accepted one by one." if has_clean else ""
             raise ReviewConflict(
                 " ".join(f"{checked_change.path}: {checked_change.conflict}" for checked_change in conflicts)
                 + " Nothing was written.",
@@ -320,7 +320,7 @@ class Verdicts(ReviewPart, eq=False):
         change = self.state.changes.get(record.path)
         if record.pending_after != (change.pending if change else record.base_after):
             raise ReviewConflict(
-                f"{record.path} has been changed since its conflict was settled; that can't be undone.",
+                f"{record.path} was changed after its conflict was settled; that can't be undone.",
                 hint="Nothing was written. Reject or edit its hunks instead.",
             )
         self.emit(ev.ChangeRevised(change=before) if change else ev.ChangeProposed(change=before))
@@ -331,7 +331,7 @@ class Verdicts(ReviewPart, eq=False):
         for record in reversed(self.state.verdicts):
             if verdict_id in {"", record.id}:
                 return record
-        message = f"Verdict {verdict_id} does not stand." if verdict_id else "There is no verdict to undo."
+        message = f"There is no verdict {verdict_id} to undo." if verdict_id else "There is no verdict to undo."
         raise CommandRejected(message, code="verdict_unknown")
 
     def _revert_sides(self, record: VerdictRecord, now: ChangeSides) -> ChangeSides:
@@ -342,7 +342,7 @@ class Verdicts(ReviewPart, eq=False):
             reverted_state = self.contents.merge(record.pending_after, now.pending, record.pending_before)
         if reverted_state is None:
             raise ReviewConflict(
-                f"{record.path} has been changed in the same place since that verdict; it can't be undone.",
+                f"{record.path} was changed at the same place after that verdict; it can't be undone.",
                 hint="Nothing was written.",
             )
         return replace(now, base=reverted_state) if record.verdict == "accept" else replace(now, pending=reverted_state)
@@ -351,9 +351,9 @@ class Verdicts(ReviewPart, eq=False):
 def describe_outdated(change: Change, disk: FileState) -> str:
     """Describe why a change cannot be rebased on the disk's present state, in a sentence for the user."""
     if disk.kind == "absent":
-        return "the file was removed from the project since the change was made."
+        return "the file was removed from the project after the change was made."
     if change.base.kind == "absent":
-        return "a file of this name was created in the project since the change was made."
+        return "a file with this name was created in the project after the change was made."
     if disk.kind != change.base.kind:
         return "the file is now a symbolic link." if disk.kind == "symlink" else "the link is now a file."
-    return "the file in the project was edited in the same place since the change was made."
+    return "the file was edited in the project at the same place after the change was made."

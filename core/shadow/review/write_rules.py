@@ -49,7 +49,7 @@ class WriteRules(Struct, eq=False):
                 rule, name = match
                 source_suffix = f" of {rule.source}" if rule.source else ""
                 alias = "" if name == path else f" (it is {name} as well)"
-                denials[path] = f"{WRITE_DENIED}: the rule deny {rule}{source_suffix} says so{alias}"
+                denials[path] = f"{WRITE_DENIED}: the rule deny {rule}{source_suffix} applies{alias}"
         return denials
 
     def refuse(self, paths: Iterable[str]) -> None:
@@ -59,7 +59,7 @@ class WriteRules(Struct, eq=False):
             suffix = f" So are {format_paths(list(denials)[1:])}." if len(denials) > 1 else ""
             raise ReviewConflict(
                 f"{first} {denials[first]}. Nothing was written.{suffix}",
-                hint="Reject it, or take the rule out of your configuration; until then it stays pending.",
+                hint="Reject it, or remove the rule from your configuration; until then it stays pending.",
                 code="write_denied",
             )
 

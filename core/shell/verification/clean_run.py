@@ -34,10 +34,9 @@ from core.shadow.layers.layer_store import CommandLayer, LayerStore
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shell.check_detection import CheckResult
-from core.shell.command_host import CommandHost
+from core.shell.command_host import CommandHost, get_memory_limit
 from core.shell.disk_guard import DiskGuard
-from core.shell.execution import SECRETS_HIDDEN, get_memory_limit
-from core.shell.long_output import CommandOutput
+from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.shell_state import replace_undecodable
 from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
@@ -47,8 +46,8 @@ from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
 TIME_LIMIT = 600.0  # seconds, independent of the time limit of the agent's run
-NO_BOX = "Nothing on this machine can hold what a check does, so nothing is verified here."
-DISCARDED = "what it changed was discarded"
+NO_BOX = "Checks can't be sandboxed on this machine, so nothing is verified here."
+DISCARDED = "its changes were discarded"
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that can't start a program
 # Runners that always print counts.
 _COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
@@ -85,7 +84,7 @@ class CleanRun:
         of it ran. All its effects are dropped in any case."""
         box = await self._host.box.find()
         if box is None or not box.tier.is_contained:
-            raise ToolFailed(NO_BOX, hint="agent-tui doctor says what a box needs.")
+            raise ToolFailed(NO_BOX, hint="agent-tui doctor says what the sandbox needs.")
         layers = self._host.shadow.layers
         layer = layers.create({})
         try:
@@ -174,18 +173,16 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
     command_text = f"`{' '.join(command.split())}`"
     if result.exit_code is None:
         reason = result.ended.replace("_", " ")
-        return CleanOutcome(
-            "unclear", f"{command_text} could not be checked clean: it did not come to an end ({reason})."
-        )
+        return CleanOutcome("unclear", f"{command_text} could not be run clean: it did not finish ({reason}).")
     counts = find_run_counts(result.output, result.exit_code)
     if result.exit_code:
         return _judge_failure(command_text, result.exit_code, missing)._replace(counts=counts)
     if counts is not None and counts.failed:
-        return CleanOutcome("failed", f"{command_text} ended with 0, and counted {counts.format()}.", counts)
+        return CleanOutcome("failed", f"{command_text} exited with 0 and counted {counts.format()}.", counts)
     if counts is not None and not counts.passed:
-        return CleanOutcome("unclear", f"{command_text} ran no test that passed: zero tests prove nothing.", counts)
+        return CleanOutcome("unclear", f"{command_text} ran no passing test: zero tests prove nothing.", counts)
     if counts is None and kind == "tests" and has_run_nothing(command, result.output):
-        return CleanOutcome("unclear", f"{command_text} did not say that any test ran: zero tests prove nothing.")
+        return CleanOutcome("unclear", f"{command_text} did not report running any test: zero tests prove nothing.")
     return CleanOutcome("passed", counts=counts)
 
 
@@ -199,14 +196,12 @@ def _judge_failure(command_text: str, code: int, missing: Sequence[str]) -> Clea
     if missing:
         suffix = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
         names = f"{', '.join(missing[:MAX_NAMED])}{suffix}"
-        detail = f"it ended with {code} without what the session's commands left in ignored files ({names})"
-        return CleanOutcome("unclear", f"{command_text} could not be checked clean: {detail}.")
+        detail = f"it exited with {code} without the ignored files that the session's commands left ({names})"
+        return CleanOutcome("unclear", f"{command_text} could not be run clean: {detail}.")
     if code in _NOT_FOUND:
-        detail = f"a program that it needs can't be started outside of the session (exit code {code})"
-        return CleanOutcome("unclear", f"{command_text} could not be checked clean: {detail}.")
-    return CleanOutcome(
-        "failed", f"{command_text} failed when it was run again, alone in a clean layer (exit code {code})."
-    )
+        detail = f"a program it needs can't be started outside the session (exit code {code})"
+        return CleanOutcome("unclear", f"{command_text} could not be run clean: {detail}.")
+    return CleanOutcome("failed", f"{command_text} failed when run again, alone in a clean layer (exit code {code}).")
 
 
 def build_verification(

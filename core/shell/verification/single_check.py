@@ -228,7 +228,7 @@ def parse_check(command: str, patterns: Sequence[str] = (), workspace: str = "")
 
 def _change_directory(directory: str, words: list[str], workspace: str) -> str:
     if len(words) != 2 or words[1].startswith("-") or (words[1].startswith("/") and not workspace):
-        raise ValueError("changes the directory in a way that is not followed")
+        raise ValueError("changes the directory in a way that can't be followed")
     is_full = words[1].startswith("/")
     target = relpath(words[1], workspace) if is_full else normpath(join(directory, words[1]))
     if target.split("/")[0] == "..":
@@ -258,11 +258,11 @@ def _check_reader(words: list[str]) -> None:
     """Raise ValueError for a command behind a pipe that does more than print its input: it could print a file
     instead."""
     if not words or words[0] not in _READERS:
-        raise ValueError("hands its output to another program")
+        raise ValueError("pipes its output to another program")
     operands = [word for word in words[1:] if not word.startswith("-") and not word.isdigit()]
     max_operands = {"grep": 1, "tee": len(operands)}.get(words[0], 0)
     if len(operands) > max_operands or (words[0] == "grep" and any(_PATTERN_FILE.match(word) for word in words[1:])):
-        raise ValueError("shows another file beside its output")
+        raise ValueError("prints another file beside its output")
 
 
 def _list_tokens(command: str) -> Iterator[str]:
@@ -283,7 +283,7 @@ def _list_tokens(command: str) -> Iterator[str]:
         if is_target or token in _REDIRECTIONS or (token.isdigit() and following in _REDIRECTIONS):
             is_target = token in _REDIRECTIONS
         elif set(token) <= set("|&;<>()") and token not in {"|", "&&"}:
-            raise ValueError(f"has `{token}`, by which something else may decide how it ends")
+            raise ValueError(f"has `{token}`, so something else may decide its result")
         else:
             yield token
 
@@ -292,7 +292,7 @@ def _read_word(token: str) -> str:
     """Return a word as the shell would. Raises ValueError for one that the shell would expand."""
     bare = re.sub(r"'[^']*'", "", token)
     if _LONE.search(bare.replace('"', "")) or (bare != token and _ASSIGNMENT.match(token)):
-        raise ValueError("has words that the shell replaces by others")
+        raise ValueError("has words that the shell expands")
     try:
         pieces = shlex.split(token)
     except ValueError:
@@ -306,13 +306,13 @@ def _build_check(words: list[str], prefix: str, patterns: Sequence[str]) -> Sing
     text = shlex.join(words)
     result = detect_checks(f"{prefix}{text}", 0, extra=patterns)
     if result is None:
-        raise ValueError("is no check that is known")
+        raise ValueError("is not a known check")
     is_configured = bool(find_configured(words, patterns)) and not _ASSIGNMENT.fullmatch(words[0])
     narrowed_by: tuple[str, ...] = ()
     if not is_configured:
         bare = _strip_launchers(words)
         if not is_check(bare, ()):
-            raise ValueError("is no check that is known")
+            raise ValueError("is not a known check")
         narrowed_by = tuple(_list_narrowing(bare))
     return SingleCheck(command=f"{prefix}{text}", result=result, narrowed_by=narrowed_by)
 
@@ -322,7 +322,7 @@ def _strip_launchers(words: list[str]) -> list[str]:
     while words:
         if _ASSIGNMENT.fullmatch(words[0]):
             if not _VARIABLES.fullmatch(words[0]):
-                raise ValueError(f"sets {words[0].partition('=')[0].rstrip('+')}, which can decide how it ends")
+                raise ValueError(f"sets {words[0].partition('=')[0].rstrip('+')}, which can decide its result")
             words = words[1:]
         elif words[0] == "timeout" and len(words) > 2 and _DURATION.fullmatch(words[1]):
             words = words[2:]
@@ -336,7 +336,7 @@ def _strip_launchers(words: list[str]) -> list[str]:
             return _strip_python(words[1:])
         else:
             return [_strip_directory(words[0]), *words[1:]]
-    raise ValueError("is no check that is known")
+    raise ValueError("is not a known check")
 
 
 def _drop_options(words: list[str], launcher: str) -> list[str]:
@@ -348,14 +348,14 @@ def _drop_options(words: list[str], launcher: str) -> list[str]:
         elif words[0] in flags:
             words = words[1:]
         else:
-            raise ValueError(f"gives `{launcher}` the option {name}, which is not known to leave a check as it is")
+            raise ValueError(f"passes `{launcher}` the option {name}, which may change the check")
     return words
 
 
 def _strip_python(words: list[str]) -> list[str]:
     while words and words[0] != "-m" and words[0].startswith("-"):
         if not _PYTHON_OPTIONS.fullmatch(words[0]):
-            raise ValueError(f"gives Python the option {words[0]}, which is not known to leave a check as it is")
+            raise ValueError(f"passes Python the option {words[0]}, which may change the check")
         words = words[1:]
     if words[:1] != ["-m"]:
         return words
@@ -371,7 +371,7 @@ def _strip_python(words: list[str]) -> list[str]:
 def _strip_directory(program: str) -> str:
     name = _BIN.sub("", program)
     if name.startswith(("/", "~")) or ".." in name.split("/"):
-        raise ValueError("starts a program from outside of the project")
+        raise ValueError("starts a program from outside the project")
     return name
 
 
@@ -390,7 +390,7 @@ def _list_narrowing(words: list[str]) -> Iterator[str]:
             if not is_next:
                 _check_value(words[0], name, value)
             if name in EXCLUDING:
-                raise ValueError(f"leaves tests out by `{f'{word} {following}' if is_next else word}`")
+                raise ValueError(f"skips tests with `{f'{word} {following}' if is_next else word}`")
             if name in NARROWING and (words[0], name) != ("node", "--test") and not following.startswith("no:"):
                 yield f"{word} {following}" if is_next else word
 
@@ -413,17 +413,17 @@ def _read_option(word: str, options: Set[str]) -> tuple[str, str, bool]:
         return word[:2], word[2:], False
     if len(word) > 2 and word[1] != "-" and all(f"-{letter}" in options for letter in word[1:]):
         return word, "", False  # `-xvs` is `-x -v -s`
-    raise ValueError(f"has the option {name}, which is not known to leave a check whole")
+    raise ValueError(f"has the option {name}, which may make the check incomplete")
 
 
 def _check_value(program: str, option: str, value: str) -> None:
     """Raise ValueError for a value, or a target (`option` ""), that may change the exit code."""
     if program in {"pytest", "py.test"} and option == "-p" and not value.startswith("no:"):
-        raise ValueError("loads a plugin by `-p`, which can decide how it ends")
+        raise ValueError("loads a plugin with `-p`, which can decide its result")
     if program == "make" and not option and "=" in value:
-        raise ValueError(f"sets {value.partition('=')[0]}, which can decide how it ends")
+        raise ValueError(f"sets {value.partition('=')[0]}, which can decide its result")
     if not option and value.startswith("@"):
         raise ValueError("reads its options from a file")
     path = value.partition("::")[0]
     if path.startswith(("/", "~")) or ".." in path.split("/"):
-        raise ValueError("looks at a path outside of the project")
+        raise ValueError("uses a path outside the project")

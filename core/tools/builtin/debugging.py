@@ -21,7 +21,7 @@ from core.tools.builtin.terminal.run_terminal_cmd import format_outcome
 _MAX_INLINE = 60  # Records in the result itself.
 _OUTPUT = 6_000  # The limit for the end of the command's output, in characters.
 _REPLIES = {
-    "proceed": "The user followed the steps: proceed with what was logged.",
+    "proceed": "The user followed the steps: continue with what was logged.",
     "stopped": "The user did not follow the steps; what was logged until then is kept.",
 }
 _MAX_ROWS = 400  # Lines, or locations.
@@ -107,7 +107,7 @@ def _format_hypothesis(hypothesis: Hypothesis) -> str:
 class ProposedHypothesis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     statement: Annotated[str, Meta(min_length=1, max_length=2_000, description="The possible cause, in one sentence.")]
     expected: Annotated[str, Meta(max_length=2_000, description="What a log would show if it were true.")] = ""
-    id: Annotated[str, Meta(max_length=20, description="Short, as H1; left out: numbered.")] = ""
+    id: Annotated[str, Meta(max_length=20, description="Short, like H1; numbered if left out.")] = ""
 
 
 class HypothesesSetTool(DebugTool, frozen=True, kw_only=True):
@@ -131,18 +131,18 @@ class HypothesesSetTool(DebugTool, frozen=True, kw_only=True):
         taken_back = capability.set_hypotheses(hypotheses)
         lines = [format_hypotheses(hypotheses)]
         if taken_back:
-            lines.append(f"The fix that did not help was taken back in {', '.join(taken_back)}.")
-        return ToolOutcome(content="\n".join(lines), summary="the fix was taken back" if taken_back else "")
+            lines.append(f"The fix that did not help was reverted in {', '.join(taken_back)}.")
+        return ToolOutcome(content="\n".join(lines), summary="the fix was reverted" if taken_back else "")
 
 
 class HypothesisVerdict(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "id"}):
     name: ClassVar[str] = "hypothesis_verdict"
     argument_names: ClassVar = {"hypothesis_id": "id", "hypothesisId": "id"}
 
-    hypothesis: Annotated[str, Meta(min_length=1, max_length=20, description="The hypothesis, as H1.")]
+    hypothesis: Annotated[str, Meta(min_length=1, max_length=20, description="The hypothesis, like H1.")]
     verdict: Annotated[CauseVerdict, Meta(description="confirmed, rejected or inconclusive.")]
     evidence: Annotated[
-        tuple[str, ...], Meta(max_length=50, description="Lines of logs that say so, as r1:3 (run and line).")
+        tuple[str, ...], Meta(max_length=50, description="Log lines that show it, like r1:3 (run and line).")
     ] = ()
     reason: Annotated[str, Meta(max_length=4_000, description="One sentence: what these lines show.")] = ""
 
@@ -153,7 +153,7 @@ class HypothesisVerdict(DebugTool, frozen=True, kw_only=True, rename={"hypothesi
         hypothesis = capability.judge_hypothesis(self.hypothesis, self.verdict, self.evidence, self.reason)
         lines = [format_hypotheses(capability.hypotheses())]
         if hypothesis.state == "confirmed":
-            lines.append("Mend this cause now, with as small a change as it takes; then reproduce again and compare.")
+            lines.append("Fix this cause now, with the smallest change; then reproduce again and compare.")
         elif all(
             other_hypothesis.state in {"rejected", "inconclusive"} for other_hypothesis in capability.hypotheses()
         ):
@@ -169,9 +169,13 @@ class ProbeAdd(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "hypo
     line: Annotated[int, Meta(ge=1, description="The line before which the probe runs (1-indexed).")]
     code: Annotated[
         str,
-        Meta(min_length=1, max_length=10_000, description="What writes one line to the log; it is indented for you."),
+        Meta(
+            min_length=1,
+            max_length=10_000,
+            description="The statement that writes one line to the log; it is indented for you.",
+        ),
     ]
-    hypothesis: Annotated[str, Meta(max_length=20, description="The hypothesis that it is for, as H1.")]
+    hypothesis: Annotated[str, Meta(max_length=20, description="The hypothesis it tests, like H1.")]
 
     def subject(self) -> str:
         return f"{self.file_path}:{self.line}"
@@ -183,9 +187,9 @@ class ProbeAdd(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "hypo
         probe = capability.add_probe(self.file_path, self.line, self.code, self.hypothesis)
         count = len(capability.probes())
         return ToolOutcome(
-            content=f"{probe.id} is in place before line {probe.line} of {probe.path}, for {probe.hypothesis}. "
-            f"{count} {'probe is' if count == 1 else 'probes are'} in place. Only `reproduce` runs with them: no file "
-            "and no other command has them.",
+            content=f"{probe.id} is added before line {probe.line} of {probe.path}, for "
+            f"{probe.hypothesis}. {count} {'probe is' if count == 1 else 'probes are'} active. "
+            "Only `reproduce` runs with them: no file and no other command has them.",
             summary=f"{probe.id} for {probe.hypothesis}",
         )
 
@@ -194,7 +198,7 @@ class ProbeRemove(DebugTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "probe_remove"
     argument_names: ClassVar = {"probes": "ids", "probe_ids": "ids"}
 
-    ids: Annotated[tuple[str, ...], Meta(max_length=200, description="Which, as p1; left out: all of them.")] = ()
+    ids: Annotated[tuple[str, ...], Meta(max_length=200, description="Which, like p1; all if left out.")] = ()
 
     def subject(self) -> str:
         return ", ".join(self.ids) or "all probes"
@@ -203,8 +207,8 @@ class ProbeRemove(DebugTool, frozen=True, kw_only=True):
         removed_probes = await capability.remove_probes(self.ids)
         removed_ids = removed_probes.gone
         remaining_ids = ", ".join(probe.id for probe in capability.probes())
-        in_place = remaining_ids or "none, and no file has a mark of one"
-        report = f"Removed: {', '.join(removed_ids) or 'nothing, there was none'}. In place: {in_place}."
+        in_place = remaining_ids or "none, and no file has a probe marker"
+        report = f"Removed: {', '.join(removed_ids) or 'nothing, there was none'}. Active: {in_place}."
         return ToolOutcome(content=f"{removed_probes.verdict}\n{report}".strip(), summary=f"{len(removed_ids)} removed")
 
 
@@ -212,12 +216,10 @@ class Reproduce(DebugTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "reproduce"
     argument_names: ClassVar = {"cmd": "command", "time_limit": "timeout"}
 
-    command: Annotated[str, Meta(max_length=100_000, description="What shows the fault; the shell is bash.")] = ""
-    steps: Annotated[
-        tuple[str, ...], Meta(max_length=20, description="Instead of a command: what the user is to do, step by step.")
-    ] = ()
+    command: Annotated[str, Meta(max_length=100_000, description="What shows the fault, in bash.")] = ""
+    steps: Annotated[tuple[str, ...], Meta(max_length=20, description="Instead of a command: steps for the user.")] = ()
     timeout: Annotated[int, Meta(ge=0, le=600, description="Seconds for the command, at most 600 (default 120).")] = 0
-    explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
+    explanation: Annotated[str, Meta(description="For the user: why this is run, in one sentence.")] = ""
 
     def subject(self) -> str:
         return self.command or (self.steps[0] if self.steps else "")
@@ -251,18 +253,18 @@ def _format_head(report: ReproductionReport) -> str:
     run = report.run
     breakdown = ", ".join(f"{name or 'no hypothesis'} {number}" for name, number in run.counts.items())
     when = " (after a change on evidence)" if run.after_fix else ""
-    parts = [f"Run {run.id}{when}: {count('probe', run.probes)} in place,"]
+    parts = [f"Run {run.id}{when}: {count('probe', run.probes)} active,"]
     parts.append(f"{count('line', run.records)} logged{f' ({breakdown})' if breakdown else ''}.")
     if run.broken:
-        parts.append(f"{run.broken} lines of the log were no JSON objects.")
+        parts.append(f"{run.broken} lines of the log were not JSON objects.")
     if report.lost:
-        parts.append(f"The code around {', '.join(report.lost)} has changed: they have no place any more.")
+        parts.append(f"The code around {', '.join(report.lost)} has changed: these probes were not run.")
     if run.left:
         parts.append(f"{run.left} lines more were logged than are kept.")
     if report.unseen:
         parts.append(
-            f"This run saw the files on disk, not what is pending in {', '.join(report.unseen)}: ask the user to "
-            "accept that first."
+            "This run used the files on disk, without the pending changes in "
+            f"{', '.join(report.unseen)}: ask the user to accept those first."
         )
     parts += filter(None, (_REPLIES.get(report.outcome, ""), report.note))
     return " ".join(parts)
@@ -272,11 +274,11 @@ class ReadProbeLog(DebugTool, frozen=True, kw_only=True, rename={"hypothesis": "
     name: ClassVar[str] = "read_probe_log"
     argument_names: ClassVar = {"run_id": "run", "hypothesis": "hypothesis_id"}
 
-    named: Annotated[str, Meta(max_length=20, description="The run, as r1; left out: the latest.")] = ""
+    named: Annotated[str, Meta(max_length=20, description="The run, like r1; the latest if left out.")] = ""
     compare_with: Annotated[str, Meta(max_length=20, description="Another run, to see what differs.")] = ""
     hypothesis: Annotated[str, Meta(max_length=20, description="Only lines of this hypothesis.")] = ""
-    containing: Annotated[str, Meta(max_length=200, description="Only lines with this text in them.")] = ""
-    offset: Annotated[int, Meta(ge=0, description="How many lines to leave out at the beginning.")] = 0
+    containing: Annotated[str, Meta(max_length=200, description="Only lines with this text.")] = ""
+    offset: Annotated[int, Meta(ge=0, description="How many lines to skip.")] = 0
 
     def subject(self) -> str:
         runs = " and ".join(filter(None, (self.named, self.compare_with))) or "the latest run"

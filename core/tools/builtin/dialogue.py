@@ -24,8 +24,8 @@ _OWN_WORDS = "The user can always answer in their own words."
 
 class AskedOption(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     label: Annotated[str, Meta(description="What the user reads.")]
-    id: Annotated[str, Meta(max_length=80, description="Short; it comes back when it is chosen.")] = ""
-    recommended: Annotated[bool, Meta(description="The one that you would choose. At most one of a question.")] = False
+    id: Annotated[str, Meta(max_length=80, description="Short; returned when chosen.")] = ""
+    recommended: Annotated[bool, Meta(description="The one you would choose. At most one per question.")] = False
 
 
 class AskedQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -34,7 +34,7 @@ class AskedQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         tuple[AskedOption, ...],
         Meta(description="Two to four answers.", extra_json_schema={"minItems": FEWEST, "maxItems": MOST}),
     ]
-    id: Annotated[str, Meta(max_length=80, description="Short; given back with the answer.")] = ""
+    id: Annotated[str, Meta(max_length=80, description="Short; returned with the answer.")] = ""
     header: Annotated[str, Meta(max_length=80, description="One or two words for its tab.")] = ""
     allow_multiple: Annotated[bool, Meta(description="Several options may be chosen.")] = False
 
@@ -46,7 +46,7 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
     ignored_arguments: ClassVar = frozenset(("preview", "answers", "annotations", "metadata"))
 
     questions: Annotated[tuple[AskedQuestion, ...], Meta(min_length=1, max_length=10, description="At most ten.")]
-    title: Annotated[str, Meta(max_length=500, description="A heading over the questions.")] = ""
+    title: Annotated[str, Meta(max_length=500, description="A heading for the questions.")] = ""
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -150,7 +150,7 @@ def _check_text(whose: str, field_name: str, text: str, limit: int) -> None:
     if len(text) > limit:
         raise ToolInputInvalid(
             f"{whose} a {field_name} of {len(text):,} characters; at most {limit:,} can be shown.",
-            hint="Explain it in your text before the call, and ask in short.",
+            hint="Explain it in your text before the call, and ask briefly.",
         )
 
 
@@ -187,12 +187,12 @@ def _advise_without_answer(questions: Sequence[Question]) -> str:
     )
     rest = [key for key, options in best.items() if not options]
     advice = (
-        f"Go on with the recommended option ({recommendations})"
+        f"Continue with the recommended option ({recommendations})"
         if recommendations
-        else "Go on with what you judge best"
+        else "Continue with what you judge best"
     )
     others = f", and with what you judge best for {', '.join(rest)}" if recommendations and rest else ""
-    return f"{advice}{others}, and name your assumption; or end your turn if the work can't go on without an answer."
+    return f"{advice}{others}, and state your assumption; or end your turn if you can't continue without an answer."
 
 
 class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
@@ -200,7 +200,7 @@ class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
     access: ClassVar[Access] = Access.ASK
     argument_names: ClassVar = {"mode": "target_mode_id", "mode_id": "target_mode_id"}
 
-    target_mode_id: Annotated[Mode, Meta(description="The mode to go on in.")]
+    target_mode_id: Annotated[Mode, Meta(description="The new mode.")]
     explanation: Annotated[str, Meta(description="For the user: why that mode fits better.")] = ""
 
     def subject(self) -> str:
@@ -210,7 +210,7 @@ class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
         mode = self.target_mode_id.value
         if await capability.request_mode(mode, self.explanation):
             return ToolOutcome(content=f"The user agreed: you are in {mode} mode now.", summary=f"now in {mode} mode")
-        content = f"The user did not agree to {mode} mode. Go on in the present one, or say what you can't do in it."
+        content = f"The user did not agree to {mode} mode. Continue in this mode, or say what you can't do in it."
         return ToolOutcome(content=content, summary="declined")
 
 
@@ -219,7 +219,7 @@ class FinishTool(ReadTool, frozen=True, kw_only=True):
     argument_names: ClassVar = dict.fromkeys(("result", "answer", "response", "summary", "text", "output"), "message")
     ignored_arguments: ClassVar = frozenset(("thought", "task_completed", "command"))
 
-    message: Annotated[str, Meta(description="What the user is told.")] = ""
+    message: Annotated[str, Meta(description="What the user reads.")] = ""
 
     def subject(self) -> str:
         return ""

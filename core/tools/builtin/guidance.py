@@ -22,7 +22,7 @@ class FetchRules(ReadTool, frozen=True, kw_only=True):
     argument_names: ClassVar = {"rule": "rules", "rule_names": "rules", "names": "rules", "paths": "rules"}
 
     rules: Annotated[
-        tuple[str, ...], Meta(min_length=1, max_length=_MOST_NAMES, description="Paths of rules, as they were listed.")
+        tuple[str, ...], Meta(min_length=1, max_length=_MOST_NAMES, description="Paths of rules, as listed.")
     ]
 
     def subject(self) -> str:
@@ -41,9 +41,9 @@ class ActivateSkill(ReadTool, frozen=True, kw_only=True, rename={"skill": "name"
     name: ClassVar[str] = "activate_skill"
     argument_names: ClassVar = {"skill_name": "name", "skill": "name", "command": "name", "args": "arguments"}
 
-    skill: Annotated[str, Meta(min_length=1, description="The skill's name, as it was listed.")]
-    arguments: Annotated[str, Meta(description="Words for it, where it takes any.")] = ""
-    file: Annotated[str, Meta(description="A file of the skill's folder, to be read instead of its text.")] = ""
+    skill: Annotated[str, Meta(min_length=1, description="The skill's name, as listed.")]
+    arguments: Annotated[str, Meta(description="Its arguments, if it takes any.")] = ""
+    file: Annotated[str, Meta(description="A file of the skill's folder to read instead.")] = ""
 
     def subject(self) -> str:
         return f"{self.skill}: {self.file}" if self.file else self.skill
@@ -72,6 +72,6 @@ class ProposeMemory(Tool[Asker], frozen=True, kw_only=True):
     async def run(self, capability: Asker) -> ToolOutcome:
         await capability.propose_note(self.note, self.why)
         return ToolOutcome(
-            content="The user will be asked, and it is kept if they say yes. Go on meanwhile.",
-            summary="waits for you: /memory",
+            content="The user will be asked, and it is saved if they agree. Continue meanwhile.",
+            summary="waiting for you: /memory",
         )

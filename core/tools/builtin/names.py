@@ -23,7 +23,7 @@ from core.tools.builtin.editing.edit_targets import read_editable
 
 NEAR: Final = 5  # The name may be this many lines away from the line of the call.
 _NAMED: Final = 10
-PlacePath = Annotated[str, Meta(min_length=1, description="where it stands")]
+PlacePath = Annotated[str, Meta(min_length=1, description="where it is")]
 PlaceLine = Annotated[int, Meta(ge=0, description="0: anywhere")]
 SymbolName = Annotated[str, Meta(min_length=1, max_length=200, description="the name")]
 PLACE_NAMES: Final = {
@@ -71,7 +71,7 @@ def find_named_position(reader: Reader, path: str, line: int, symbol: str) -> Na
     elsewhere = ", ".join(
         str(number) for number in list(dict.fromkeys(line_number for line_number, _ in positions))[:_NAMED]
     )
-    hint = f"It stands on line {elsewhere}." if elsewhere else "It does not stand in that file at all."
+    hint = f"It is on line {elsewhere}." if elsewhere else "It is not in that file at all."
     raise ToolInputInvalid(f"There is no {symbol!r} around {path}:{line}.", hint=hint)
 
 
@@ -98,7 +98,7 @@ class FindDefinition(NameTool, frozen=True, kw_only=True):
             source = f" by its name in the project's index ({problem.message.rstrip('.')})"
         if not places:
             return ToolOutcome(
-                content=f"No definition of {self.symbol} is known.\n{documentation}".strip(), summary="none"
+                content=f"No definition of {self.symbol} was found.\n{documentation}".strip(), summary="none"
             )
         rows = [
             f"{self.symbol} is defined{source} at:",
@@ -136,7 +136,7 @@ class RenameSymbol(Tool[Editor], frozen=True, kw_only=True):
     argument_names: ClassVar = {**PLACE_NAMES, "newName": "new_name"}
 
     symbol: SymbolName
-    new_name: Annotated[str, Meta(min_length=1, max_length=200, description="The name that it gets.")]
+    new_name: Annotated[str, Meta(min_length=1, max_length=200, description="The new name.")]
     path: PlacePath
     line: PlaceLine = 0
 

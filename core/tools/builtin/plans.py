@@ -28,10 +28,10 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled
 
 
 class PlannedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, max_length=80, description="Short and telling, such as add-login-route.")]
-    content: Annotated[str, Meta(min_length=1, description="What is to be done, and how to see that it is done.")]
-    dependencies: Annotated[tuple[str, ...], Meta(description="Ids of todos that must be completed before.")] = ()
-    verify: Annotated[str, Meta(description="A command that has to pass before it counts as completed, if any.")] = ""
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="Short and descriptive, like add-login-route.")]
+    content: Annotated[str, Meta(min_length=1, description="What to do, and how to check it.")]
+    dependencies: Annotated[tuple[str, ...], Meta(description="Ids of todos to complete first.")] = ()
+    verify: Annotated[str, Meta(description="A command that must pass before it is completed, if any.")] = ""
 
 
 class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name"}):
@@ -41,7 +41,7 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
     ignored_arguments: ClassVar = frozenset(("isProject", "is_project", "phases", "status"))
 
     title: Annotated[str, Meta(min_length=1, max_length=200, description="Three or four words.")]
-    overview: Annotated[str, Meta(description="One or two sentences: what will be different afterwards.")]
+    overview: Annotated[str, Meta(description="One or two sentences: what will be different.")]
     plan: Annotated[str, Meta(min_length=1, description="The plan in Markdown, naming the files it touches.")]
     todos: Annotated[tuple[PlannedTodo, ...], Meta(description="The steps, in order.")] = ()
 
@@ -59,21 +59,20 @@ class CreatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
         stored_plan = capability.create_plan(plan)
         first = ", ".join(todo.id for todo in find_ready(stored_plan.todos)) or "none"
         content = (
-            f"Plan written to {stored_plan.path} with {count('todo', len(stored_plan.todos))}; ready to start: {first}."
-            " The user sees it now and decides when to build it. Do not begin the work in this turn."
+            f"Plan written to {stored_plan.path} with {count('todo', len(stored_plan.todos))}; ready "
+            f"to start: {first}. The user sees it now and decides when to build it. Do not start the "
+            "work in this turn."
         )
         return ToolOutcome(content=content, summary=count("todo", len(stored_plan.todos)), detail=stored_plan)
 
 
 class WrittenTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new one makes a new todo.")]
-    content: Annotated[str, Meta(description="What is to be done; may be left out for a known todo.")] = ""
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new id adds a todo.")]
+    content: Annotated[str, Meta(description="What to do; optional for an existing todo.")] = ""
     status: Annotated[
-        TodoStatus | None, Meta(description="Left out: a known todo keeps its status, a new one is pending.")
+        TodoStatus | None, Meta(description="If left out, an existing todo keeps its status, a new one is pending.")
     ] = None
-    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos that must be completed before.")] = (
-        None
-    )
+    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos to complete first.")] = None
 
 
 class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
@@ -83,7 +82,7 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
 
     todos: Annotated[tuple[WrittenTodo, ...], Meta(description="The todos to set.")]
     merge: Annotated[
-        bool, Meta(description="true: change these todos and keep the others. false: these are the whole list.")
+        bool, Meta(description="true: change these todos and keep the others. false: replace the list.")
     ] = True
 
     @classmethod
@@ -141,7 +140,7 @@ def format_todos(todos: Sequence[Todo]) -> str:
     blockers, visible_todos = find_blockers(todos), select_current(todos)
     rows = [
         f"{_MARKS[todo.status]} {todo.id}: {todo.content}"
-        + (f" (waits for {', '.join(blockers[todo.id])})" if todo.id in blockers else "")
+        + (f" (depends on {', '.join(blockers[todo.id])})" if todo.id in blockers else "")
         for todo in visible_todos
     ]
     if len(visible_todos) < len(todos):
@@ -155,13 +154,11 @@ def format_todos(todos: Sequence[Todo]) -> str:
 
 
 class ChangedTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new one makes a new todo.")]
-    content: Annotated[str, Meta(description="What is to be done; may be left out for a known todo.")] = ""
-    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos that must be completed before.")] = (
-        None
-    )
-    status: Annotated[TodoStatus | None, Meta(description="Left out: it stays.")] = None
-    verify: Annotated[str | None, Meta(description="A command that has to pass before it counts as completed.")] = None
+    id: Annotated[str, Meta(min_length=1, max_length=80, description="The todo's id; a new id adds a todo.")]
+    content: Annotated[str, Meta(description="What to do; optional for an existing todo.")] = ""
+    dependencies: Annotated[tuple[str, ...] | None, Meta(description="Ids of todos to complete first.")] = None
+    status: Annotated[TodoStatus | None, Meta(description="Unchanged if left out.")] = None
+    verify: Annotated[str | None, Meta(description="A command that must pass before it is completed.")] = None
 
 
 class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "name", "target": "path"}):
@@ -169,12 +166,12 @@ class UpdatePlan(Tool[Planner], frozen=True, kw_only=True, rename={"title": "nam
     access: ClassVar[Access] = Access.PLAN
     argument_names: ClassVar = {"title": "name", "body": "plan", "content": "plan", "file": "path"}
 
-    title: Annotated[str | None, Meta(description="A new name; left out: it stays.")] = None
-    overview: Annotated[str | None, Meta(description="A new overview; left out: it stays.")] = None
-    plan: Annotated[str | None, Meta(description="The new text in Markdown, whole; left out: it stays.")] = None
-    todos: Annotated[tuple[ChangedTodo, ...], Meta(description="Todos to add or to change; the others stay.")] = ()
-    remove: Annotated[tuple[str, ...], Meta(description="Ids of todos to take out.")] = ()
-    target: Annotated[str, Meta(description="The plan's file; left out: the one at hand.")] = ""
+    title: Annotated[str | None, Meta(description="A new name; unchanged if left out.")] = None
+    overview: Annotated[str | None, Meta(description="A new overview; unchanged if left out.")] = None
+    plan: Annotated[str | None, Meta(description="The full new text in Markdown; unchanged if left out.")] = None
+    todos: Annotated[tuple[ChangedTodo, ...], Meta(description="Todos to add or change; the others stay.")] = ()
+    remove: Annotated[tuple[str, ...], Meta(description="Ids of todos to remove.")] = ()
+    target: Annotated[str, Meta(description="The plan's file; the current plan if left out.")] = ""
 
     def subject(self) -> str:
         return self.title or self.target or "the plan"

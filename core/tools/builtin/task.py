@@ -17,11 +17,11 @@ class TaskTool(Tool[Spawner], frozen=True, kw_only=True):
     ignored_arguments: ClassVar = frozenset(("attachments", "isolation", "max_turns", "name", "team_name"))
 
     description: Annotated[str, Meta(min_length=1, max_length=200, description="The task in three to five words.")]
-    prompt: Annotated[str, Meta(min_length=1, description="All that the subagent has to know; it sees nothing else.")]
-    subagent_type: Annotated[str, Meta(description="Whom to give it to.")] = "generalPurpose"
+    prompt: Annotated[str, Meta(min_length=1, description="All it needs to know; it sees nothing else.")]
+    subagent_type: Annotated[str, Meta(description="Which subagent.")] = "generalPurpose"
     model: Annotated[str, Meta(description="Another model: provider/name, or fast.")] = ""
-    resume: Annotated[str, Meta(description="The id of an earlier subagent that shall go on.")] = ""
-    readonly: Annotated[bool, Meta(description="Nothing that it changes is kept.")] = False
+    resume: Annotated[str, Meta(description="The id of an earlier subagent to continue.")] = ""
+    readonly: Annotated[bool, Meta(description="Drop its changes.")] = False
     run_in_background: bool = False  # For models of other agents; all tasks of one message run in parallel anyway.
 
     def subject(self) -> str:

@@ -22,9 +22,9 @@ class WebFetch(Tool[WebVisitor], frozen=True, kw_only=True):
 
     url: Annotated[str, Meta(min_length=1, max_length=4_000, description="http(s)://host/path.")]
     prompt: Annotated[str, Meta(max_length=4_000, description="A question: you get its answer, not the page.")] = ""
-    offset: Annotated[int, Meta(ge=0, description="Character of the page to go on from.")] = 0
+    offset: Annotated[int, Meta(ge=0, description="The character to start from.")] = 0
     find: Annotated[str, Meta(max_length=200, description="Words to find in the page.")] = ""
-    raw: Annotated[bool, Meta(description="The source instead of its text.")] = False
+    raw: Annotated[bool, Meta(description="The source, not its text.")] = False
 
     def subject(self) -> str:
         return self.url
@@ -52,11 +52,11 @@ class WebSearch(Tool[WebVisitor], frozen=True, kw_only=True):
         "exclude_domains": "blocked_domains",
     }
 
-    query: Annotated[str, Meta(min_length=1, max_length=400, description="What the pages shall be about.")]
+    query: Annotated[str, Meta(min_length=1, max_length=400, description="What the pages should be about.")]
     count: Annotated[int, Meta(ge=1, le=20, description="Pages at most.")] = 8
-    allowed_domains: Annotated[tuple[Domain, ...], Meta(max_length=20, description="Pages of these alone.")] = ()
-    blocked_domains: Annotated[tuple[Domain, ...], Meta(max_length=20, description="No pages of these.")] = ()
-    explanation: Annotated[str, Meta(max_length=1_000, description="Why, in a sentence for the user.")] = ""
+    allowed_domains: Annotated[tuple[Domain, ...], Meta(max_length=20, description="Only these sites.")] = ()
+    blocked_domains: Annotated[tuple[Domain, ...], Meta(max_length=20, description="Not these sites.")] = ()
+    explanation: Annotated[str, Meta(max_length=1_000, description="For the user: why, in one sentence.")] = ""
 
     def subject(self) -> str:
         return self.query

@@ -94,7 +94,7 @@ class AcpAgent:
         if (entry := self._methods.get(method)) is None:
             raise AcpError(f"there is no method {method!r}", number=METHOD_NOT_FOUND)
         if not self._is_initialized and method != "initialize":
-            raise AcpError("initialize has to come first", number=INVALID_REQUEST)
+            raise AcpError("initialize has to be first", number=INVALID_REQUEST)
         kind, handle = entry
         return await handle(_convert(params, kind))
 
@@ -274,7 +274,7 @@ def parse_client_servers(server_entries: tuple[dict[str, Any], ...]) -> dict[str
     for server_entry in server_entries:
         name, entry = _parse_server(server_entry)
         if name in servers:
-            raise AcpError(f"two MCP servers are called {name!r}", number=INVALID_PARAMS)
+            raise AcpError(f"two MCP servers have the name {name!r}", number=INVALID_PARAMS)
         servers[name] = entry
     return servers
 
@@ -302,7 +302,7 @@ def _clean_name(raw_name: str) -> str:
         for character in raw_name
     )[:64]
     if not name.strip("_.-"):
-        raise AcpError(f"{raw_name!r} can't be the name of an MCP server", number=INVALID_PARAMS)
+        raise AcpError(f"{raw_name!r} is not a valid name for an MCP server", number=INVALID_PARAMS)
     return name.lstrip("_.-")
 
 
@@ -317,7 +317,7 @@ def _set_servers(client: Client, session: str, entries: Mapping[str, Any]) -> No
 async def list_page(directory: Path | None, cursor: str) -> ListSessionsResponse:
     """Return a page of sessions, most recently written first. `cursor` "" = the first page. Raises `AcpError`."""
     if cursor and not (cursor.isascii() and cursor.isdecimal() and len(cursor) < 10):
-        raise AcpError(f"{cursor!r} is no cursor of this list", number=INVALID_PARAMS)
+        raise AcpError(f"{cursor!r} is not a cursor of this list", number=INVALID_PARAMS)
     sessions = await asyncio.to_thread(_list_all, directory)
     start = int(cursor or 0)
     page = tuple(_build_row(workspace, info) for workspace, info in sessions[start : start + PAGE])

@@ -33,13 +33,13 @@ from core.protocol.documents import Question, QuestionAnswer
 from core.records import convert
 from core.transports.acp.tool_calls import ShownCall, build_text
 
-TOO_LATE: Final = "Your answer to “{}” came too late: nobody waits for it any more, and nothing was done by it."
-NOBODY: Final = "Nobody answered in the editor: that is no refusal of the user's."
+TOO_LATE: Final = "Your answer to “{}” came too late; it had no effect."
+NOBODY: Final = "Nobody answered in the editor: that is not a refusal by the user."
 _OPTIONS: Final[Mapping[str, tuple[str, PermissionOptionKind]]] = {
     "allow_once": ("Allow once", "allow_once"),
     "allow_session": ("Allow in this session", "allow_always"),
     "allow_always": ("Always allow", "allow_always"),
-    "run_on_machine": ("Run outside of the box", "allow_once"),
+    "run_on_machine": ("Run unsandboxed", "allow_once"),
     "reject_once": ("Reject", "reject_once"),
     "reject_always": ("Never allow", "reject_always"),
 }
@@ -197,7 +197,7 @@ def _build_approval(request: ev.ApprovalRequested, call: ShownCall | None) -> To
 
 
 def _build_title(request: ev.ApprovalRequested) -> str:
-    heads = {"mode": "Switch to the mode", "network": "Let it reach", "host": "Reach", "machine": "Outside of the box:"}
+    heads = {"mode": "Switch to the mode", "network": "Let it reach", "host": "Reach", "machine": "Unsandboxed:"}
     return " ".join(f"{heads.get(request.kind, '')} {request.subject}".split())[:300]
 
 

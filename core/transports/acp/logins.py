@@ -15,13 +15,13 @@ from core.protocol import commands as cmd
 from core.protocol.models import ProviderStatus
 
 SETUP: Final = "--setup"
-_KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable that your configuration names"
+_KEYS: Final = "OPENAI_API_KEY, ANTHROPIC_API_KEY or the variable in your configuration"
 
 
 def list_methods(*, has_terminal: bool) -> tuple[AuthMethodAgent | AuthMethodTerminal, ...]:
     """List the login methods. `has_terminal`: the client can start our command in a terminal."""
     text = f"Set {_KEYS} where your editor starts agent-tui, or run agent-tui acp {SETUP} in a terminal."
-    environment_method = AuthMethodAgent(id="environment", name="A key that is set up already", description=text)
+    environment_method = AuthMethodAgent(id="environment", name="An existing key", description=text)
     if not has_terminal:
         return (environment_method,)
     text = "Choose a provider and paste a key, in a terminal."
@@ -31,8 +31,8 @@ def list_methods(*, has_terminal: bool) -> tuple[AuthMethodAgent | AuthMethodTer
 async def check_login(method: str) -> None:
     """Raise `AcpError` unless the login method exists and a model is set up."""
     if method not in {"environment", "setup"}:
-        raise AcpError(f"there is no way {method!r} to log in", number=INVALID_PARAMS)
-    from core.providers.catalog.discovery import discover_models
+        raise AcpError(f"there is no login method {method!r}", number=INVALID_PARAMS)
+    from core.providers.discovery import discover_models
 
     answer = await discover_models(await asyncio.to_thread(load_settings), probe=False)
     if not answer.default:
@@ -46,7 +46,7 @@ def build_refusal(reason: str) -> AcpError:
 
 async def list_providers() -> tuple[ProviderStatus, ...]:
     """List the providers that can be set up, with the source of their keys."""
-    from core.providers.catalog.discovery import discover_models
+    from core.providers.discovery import discover_models
 
     return (await discover_models(await asyncio.to_thread(load_settings), probe=False)).providers
 

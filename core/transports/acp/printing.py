@@ -97,7 +97,7 @@ class UpdatePrinter:
             case ev.ContextCompacted() if self._has_compaction:
                 yield CompactionUpdate(compaction_id=f"compaction-{envelope.seq}", status="completed")
             case ev.StepRetried(message=message, delay_ms=delay):
-                yield from self._note("warning", message, f"It is tried again in {delay / 1000:.0f} s.")
+                yield from self._note("warning", message, f"Trying again in {delay / 1000:.0f} s.")
             case ev.Notice(level=level, message=message, hint=hint):
                 yield from self._note(level, message, hint)
             case ev.ErrorRaised(message=message, hint=hint):

@@ -71,7 +71,7 @@ def convert_prompt(blocks: tuple[ContentBlock, ...], root: Path) -> PromptParts:
             case EmbeddedResource():
                 _add_embedded(parts, block.resource, root)
             case AudioContent():
-                raise AcpError("sound is not understood; promptCapabilities says so", number=INVALID_PARAMS)
+                raise AcpError("audio is not supported; see promptCapabilities", number=INVALID_PARAMS)
     parts.text = parts.text.strip() if not parts.pasted else parts.text.rstrip()
     return parts
 
@@ -207,7 +207,7 @@ async def _ask_for_trust(session: FollowedSession) -> None:
         status="pending",
         title=f"Trust {trust.directory}?",
         content=(
-            build_text(f"Until you do, these are not read and nothing of them runs:\n{chr(10).join(withheld_names)}"),
+            build_text(f"Until you do, these are not loaded and none of them runs:\n{chr(10).join(withheld_names)}"),
         ),
         locations=(ToolCallLocation(path=str(session.root)),),
         raw_input={"directory": trust.directory, "holds": [*trust.holds], "hooks": [*trust.hooks]},

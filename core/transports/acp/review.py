@@ -21,11 +21,11 @@ from core.transports.acp.session import FollowedSession
 from core.transports.acp.tool_calls import build_text
 
 ACCEPT, REJECT, ACCEPT_REST = "accept", "reject", "accept_rest"
-_OUTCOMES: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Not decided: it waits for your review."}
+_OUTCOMES: Final = {ACCEPT: "Accepted.", REJECT: "Rejected.", "": "Undecided: still pending your review."}
 
-_ELSEWHERE: Final = "It does not wait any more: it was decided on elsewhere meanwhile, and nothing was done now."
-_CHANGED: Final = "It has changed since it was shown: nothing was done. /review shows it as it is."
-_NOT_DONE: Final = "That could not be done: nothing was written, and it still waits for your review."
+_ELSEWHERE: Final = "No longer pending: it was decided elsewhere meanwhile; nothing was done."
+_CHANGED: Final = "It has changed since it was shown; nothing was done. /review shows the current version."
+_NOT_DONE: Final = "That failed: nothing was written; still pending your review."
 
 
 async def review_turn(session: FollowedSession, turn: str) -> None:
@@ -46,7 +46,7 @@ async def review_all(session: FollowedSession) -> None:
     await session.settle()
     changes = list_changes(session.state.changes)
     if not changes:
-        session.show_text("Nothing waits for a review.")
+        session.show_text("Nothing pending review.")
     await review_changes(session, changes, by_hunk=session.review == "each")
     if changes:
         _report_pending(session)
@@ -57,7 +57,7 @@ async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -
     await session.settle()
     before, bulks = dict(session.state.changes), {bulk.root for bulk in session.state.review.bulks}
     if not before and not bulks:
-        session.show_text("Nothing waits for a review.")
+        session.show_text("Nothing pending review.")
         return
     command: cmd.AnyCommand = cmd.HunkResolve(session=session.id, path=path, verdict=verdict, confirmed=bool(path))
     if path in bulks and path not in before:
@@ -66,7 +66,7 @@ async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -
         await session.submit(command)
         await session.settle()
     except AcpError as problem:
-        session.show_text(f"That could not be done: {problem.message}")
+        session.show_text(f"That failed: {problem.message}")
     else:
         rows = [change for change in list_changes(before) if change.path not in session.state.changes]
         names = [format_change_path(row) for row in rows]
@@ -165,7 +165,7 @@ async def _give_verdict(session: FollowedSession, shown_change: _ShownChange, ch
             cmd.HunkResolve(session=session.id, path=path, hunks=hunks, verdict=verdict, confirmed=True)
         )
     except AcpError as problem:
-        return f"That could not be done: {problem.message}"
+        return f"That failed: {problem.message}"
     await session.settle()
     still = session.state.changes.get(path)
     is_left = still is not None and (not shown_change.hunk or shown_change.hunk in {hunk.id for hunk in still.hunks})
@@ -192,9 +192,9 @@ async def _build_request(session: FollowedSession, change: Change, hunk: str, pa
     diff = await session.load_diff(change.path, hunk=hunk)
     check = change.check
     notes = (
-        f"Take care: {change.risk}" if change.risk else "Protected." if change.protected else "",
+        f"Careful: {change.risk}" if change.risk else "Protected." if change.protected else "",
         f"{change.operation}, no lines to show" if diff is None else "",
-        f"`{check.command}` ended with {check.exit_code} over it." if check is not None else "No check ran over it.",
+        f"`{check.command}` ended with {check.exit_code} on it." if check is not None else "No check has run on it.",
         change.broken,
     )
     content: list[ToolCallContent] = [diff] if diff is not None else []
@@ -219,6 +219,6 @@ def _report_pending(session: FollowedSession) -> None:
     if waiting or bulk_roots:
         names = ", ".join([*map(format_change_path, waiting[:5]), *bulk_roots[:5]])
         suffix = f" and {len(waiting) - 5} more" if len(waiting) > 5 else ""
-        clash = " Some are in conflict with your files." if any(change.conflict for change in waiting) else ""
-        text = f"\n\nWaits for your review: {names}{suffix}.{clash} /review asks about it, agent-tui review shows it."
+        clash = " Some conflict with your files." if any(change.conflict for change in waiting) else ""
+        text = f"\n\nPending review: {names}{suffix}.{clash} /review asks about it, agent-tui review shows it."
         session.notify(AgentMessageChunk(content=TextContent(text=text)))

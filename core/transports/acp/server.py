@@ -40,7 +40,7 @@ async def _serve(terms: AgentTerms, channel: int, models: ModelAccess | None) ->
         streams = await open_standard_streams(channel, limit=CHUNK)
     except ValueError:
         raise ConfigError(
-            "agent-tui acp speaks with an editor over standard input and output, which have to be pipes.",
+            "agent-tui acp talks to an editor over standard input and output, which have to be pipes.",
             hint="Let your editor start it: docs/editors-and-http.md.",
         ) from None
     writer = streams.writer

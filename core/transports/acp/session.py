@@ -51,10 +51,10 @@ from core.transports.acp.tool_calls import build_diff
 from core.transports.session_client import SessionAttachments
 
 OWN_COMMANDS: Final = {
-    "review": ("Ask about everything that waits for a review", ""),
-    "accept": ("Accept what waits, or one file of it", "path"),
-    "reject": ("Reject what waits, or one file of it", "path"),
-    "compact": ("Summarise the conversation to make room", ""),
+    "review": ("Review all pending changes", ""),
+    "accept": ("Accept pending changes, or one file", "path"),
+    "reject": ("Reject pending changes, or one file", "path"),
+    "compact": ("Summarize the conversation to free space", ""),
 }
 CLOSE_SECONDS: Final = 12.0
 _NOT_REPLAYED: Final = (
@@ -167,7 +167,7 @@ class FollowedSession:
         except AgentTuiError as problem:
             self._problem = problem.format_with_hint()
         except Exception as problem:  # waiters must not wait for ever
-            self._problem = f"unexpected fault: {type(problem).__name__}: {problem}"
+            self._problem = f"unexpected error: {type(problem).__name__}: {problem}"
             raise
         finally:
             self._wake()
@@ -265,7 +265,7 @@ class FollowedSession:
 
     def _start_late(self, on_late: Callable[[str], Awaitable[None]], choice: str) -> None:
         if self._is_left:
-            self.show_text("The session was closed before that answer: nothing was done. Load it again, then /review.")
+            self.show_text("The session was closed before that answer; nothing was done. Load it again, then /review.")
             return
 
         async def work() -> None:

@@ -24,16 +24,16 @@ from core.state.session import SessionState
 
 DEFAULT: Final = "default"  # the model's own effort
 _MODES: Final = {
-    Mode.AGENT: ("Agent", "Edits and runs commands in the shadow; nothing reaches your files until you accept it."),
-    Mode.PLAN: ("Plan", "Reads, runs and asks; what it changes is thrown away. Ends in a plan."),
-    Mode.ASK: ("Ask", "Answers questions; what its commands change is thrown away."),
-    Mode.DEBUG: ("Debug", "Finds a fault by hypotheses and probes, and mends it on evidence."),
+    Mode.AGENT: ("Agent", "Edits and runs commands in the shadow; your files are untouched until you accept."),
+    Mode.PLAN: ("Plan", "Reads, runs and asks; its changes are dropped. Ends in a plan."),
+    Mode.ASK: ("Ask", "Answers questions; changes of its commands are dropped."),
+    Mode.DEBUG: ("Debug", "Finds a fault with hypotheses and probes, and fixes it on evidence."),
 }
 _REVIEWS: Final[dict[ReviewPolicy, tuple[str, str]]] = {
-    "end": ("File by file", "At the end of a turn you are asked about each file that was changed."),
-    "each": ("Hunk by hunk", "At the end of a turn you are asked about each hunk."),
-    "later": ("Later", "Nothing is asked: /review asks, or agent-tui review."),
-    "auto-accept": ("Accept all", "What is not protected is written to your files at the end of a turn."),
+    "end": ("File by file", "At the end of a turn you review each changed file."),
+    "each": ("Hunk by hunk", "At the end of a turn you review each hunk."),
+    "later": ("Later", "You are not asked: use /review or agent-tui review."),
+    "auto-accept": ("Accept all", "Unprotected changes are written to your files at the end of a turn."),
 }
 
 

@@ -103,7 +103,7 @@ class AccessRules(Struct, kw_only=True, eq=False):
                 HOST_REFUSED,
                 "host_refused",
                 f"this server is not {host[:200]!r}." if host else "the request names no host.",
-                hint="Another name for it is allowed by --allow-host.",
+                hint="--allow-host allows another name for it.",
             )
 
     def check_origin(self, scope: Mapping[str, Any], headers: Headers) -> None:
@@ -119,7 +119,7 @@ class AccessRules(Struct, kw_only=True, eq=False):
                 403,
                 "origin_refused",
                 f"pages of {origin[:200]!r} may not call this server.",
-                hint="A page that is yours is allowed by --allow-origin.",
+                hint="--allow-origin allows a page of yours.",
             )
         if headers.get(b"sec-fetch-site", b"none") not in {b"none", b"same-origin"}:
             raise HttpRefused(403, "origin_refused", "pages of other origins may not call this server.")
@@ -142,10 +142,10 @@ class AccessRules(Struct, kw_only=True, eq=False):
         grant = self.tokens.find_grant(token) if token else Grant.NONE
         if grant is not Grant.NONE:
             return grant
-        hint = "Send the header `Authorization: Bearer TOKEN`; the file that the server names at its start has it."
+        hint = "Send the header `Authorization: Bearer TOKEN`; the server prints the token file at its start."
         if token:
             self._count_failure(str((scope.get("client") or ("",))[0]))
-            raise HttpRefused(401, "token_wrong", "the token is not one of this server.", hint=hint)
+            raise HttpRefused(401, "token_wrong", "the token does not belong to this server.", hint=hint)
         raise HttpRefused(401, "token_missing", "the request has no token.", hint=hint)
 
     def _count_failure(self, address: str) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-from litestar import Request, delete, get, post
-from litestar.params import FromPath, JSONBody
-from litestar.response import Stream
 from msgspec import Meta, Struct
 from msgspec.structs import replace
+from starlette.requests import Request
 
 from core.background.control import delete_agent, pull_agent, send_message, start_agent, stop_agent
 from core.background.records import ENDED, AgentLimits, AgentRequest, BackgroundAgent
@@ -19,21 +17,18 @@ from core.errors import AgentTuiError
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.chat.requests import ApiRecord
+from core.transports.http.routing import Route
 from core.transports.http.service import (
     AGENT_UNKNOWN,
-    APPROVES,
-    DRIVES,
-    READS,
     HttpService,
-    Served,
     find_local_path,
     require_grant,
     require_model_grant,
 )
-from core.transports.http.sse import DONE, encode_event
+from core.transports.http.sse import DONE, Events, encode_event
 
 BASE: Final = "/api/v1/background-composers"
-ONE: Final = BASE + "/{agent:str}"
+ONE: Final = BASE + "/{agent}"
 
 
 class BackgroundAgents(Struct, frozen=True, kw_only=True):
@@ -63,10 +58,7 @@ class PulledAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     pending: int
 
 
-@post(BASE, opt=DRIVES, summary="Start a background agent")
-async def start_background_agent(
-    request: Request[Any, Any, Any], data: JSONBody[AgentRequest], service: Served
-) -> BackgroundAgent:
+async def start_background_agent(request: Request, data: AgentRequest, service: HttpService) -> BackgroundAgent:
     """Queue an agent for a task, in the shadow of a project (by default the directory served) or in a clone of a
     repository. Limits of its own need the `approve` token, as they may be wider than the configured ones."""
     if data.limits != AgentLimits():
@@ -80,44 +72,36 @@ async def start_background_agent(
     return await start_agent(await service.agents.open(), data, service.agents.program)
 
 
-@get(BASE, opt=READS, summary="Background agents, the newest first")
-async def list_background_agents(service: Served) -> BackgroundAgents:
+async def list_background_agents(service: HttpService) -> BackgroundAgents:
     """Return the agents in the directory that is served, and those in clones of repositories."""
     return BackgroundAgents(agents=await service.agents.list_agents())
 
 
-@get(ONE, opt=READS, summary="A background agent")
-async def read_background_agent(agent: FromPath[str], service: Served) -> BackgroundAgent:
+async def read_background_agent(agent: str, service: HttpService) -> BackgroundAgent:
     """Return its state, what it waits for, its last words, and how many files wait for a review."""
     return await service.agents.find(agent)
 
 
-@get(ONE + "/events", opt=READS, summary="What becomes of a background agent")
-async def follow_background_agent(agent: FromPath[str], service: Served) -> Stream:
+async def follow_background_agent(agent: str, service: HttpService) -> Events:
     """Stream the agent as it is now and whenever it has changed, as `agent.changed`, until it has ended."""
     first = await service.agents.find(agent)
     return service.streams.build_stream(_stream_changes(service, first))
 
 
-@post(ONE + "/messages", opt=DRIVES, status_code=202, summary="Send a message to a background agent")
-async def message_background_agent(
-    agent: FromPath[str], data: JSONBody[AgentMessageRequest], service: Served
-) -> BackgroundAgent:
+async def message_background_agent(agent: str, data: AgentMessageRequest, service: HttpService) -> BackgroundAgent:
     """Steer an agent that runs; have one that has ended go on."""
     background_agent = await service.agents.find(agent)
     await send_message(await service.agents.open(), background_agent, data.text, service.agents.program)
     return await service.agents.find(agent)
 
 
-@post(ONE + "/stop", opt=DRIVES, status_code=202, summary="Stop a background agent")
-async def stop_background_agent(agent: FromPath[str], service: Served) -> BackgroundAgent:
+async def stop_background_agent(agent: str, service: HttpService) -> BackgroundAgent:
     """Have an agent stop; what it changed is kept."""
     await stop_agent(await service.agents.open(), await service.agents.find(agent))
     return await service.agents.find(agent)
 
 
-@post(ONE + "/pull", opt=APPROVES, status_code=200, summary="Bring the work of a background agent under review")
-async def pull_background_agent(agent: FromPath[str], data: JSONBody[PullRequest], service: Served) -> PulledAgent:
+async def pull_background_agent(agent: str, data: PullRequest, service: HttpService) -> PulledAgent:
     """Copy the session of an agent that has ended into a project. Its changes wait there for verdicts."""
     background_agent = await service.agents.find(agent)
     directory = service.find_directory(data.workspace_path)
@@ -125,8 +109,7 @@ async def pull_background_agent(agent: FromPath[str], data: JSONBody[PullRequest
     return PulledAgent(session=session, pending=background_agent.pending)
 
 
-@delete(ONE, opt=DRIVES, summary="Forget a background agent")
-async def delete_background_agent(agent: FromPath[str], service: Served) -> None:
+async def delete_background_agent(agent: str, service: HttpService) -> None:
     """Forget an agent that has ended, with its clone and what was not pulled."""
     await delete_agent(await service.agents.open(), await service.agents.find(agent))
 
@@ -157,13 +140,17 @@ def _encode(agent: BackgroundAgent) -> bytes:
     return encode_event("agent.changed", encode_record(agent))
 
 
-HANDLERS: Final[tuple[Any, ...]] = (
-    start_background_agent,
-    list_background_agents,
-    read_background_agent,
-    follow_background_agent,
-    message_background_agent,
-    stop_background_agent,
-    pull_background_agent,
-    delete_background_agent,
+ROUTES: Final[tuple[Route, ...]] = (
+    Route("POST", BASE, start_background_agent, Grant.DRIVE, "Start a background agent", 201),
+    Route("GET", BASE, list_background_agents, Grant.READ, "Background agents, the newest first"),
+    Route("GET", ONE, read_background_agent, Grant.READ, "A background agent"),
+    Route("GET", ONE + "/events", follow_background_agent, Grant.READ, "What becomes of a background agent"),
+    Route(
+        "POST", ONE + "/messages", message_background_agent, Grant.DRIVE, "Send a message to a background agent", 202
+    ),
+    Route("POST", ONE + "/stop", stop_background_agent, Grant.DRIVE, "Stop a background agent", 202),
+    Route(
+        "POST", ONE + "/pull", pull_background_agent, Grant.APPROVE, "Bring the work of a background agent under review"
+    ),
+    Route("DELETE", ONE, delete_background_agent, Grant.DRIVE, "Forget a background agent", 204),
 )

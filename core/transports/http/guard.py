@@ -7,17 +7,13 @@ It runs before routing, so a route that does not exist reveals nothing either. R
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Mapping
 from typing import Any, Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from core.text.well_formed import encode_record
 from core.transports.http.access import HOST_REFUSED, AccessRules, Grant, HttpRefused, read_headers
-
-Message = MutableMapping[str, Any]
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 MAX_BODY: Final = 32 * 1024 * 1024  # bytes
 BODY_LIMIT: Final = 30.0  # seconds for all of a body
@@ -51,7 +47,7 @@ class Guard:
     body_limit = BODY_LIMIT
     max_requests = MAX_REQUESTS
 
-    def __init__(self, application: Application, rules: AccessRules) -> None:
+    def __init__(self, application: ASGIApp, rules: AccessRules) -> None:
         self._application = application
         self._rules = rules
         self._count = 0
@@ -89,7 +85,7 @@ class Guard:
         if scope["type"] == "http":
             self._check_body(scope, headers)
             if self._count >= self.max_requests:
-                raise HttpRefused(503, "server_busy", "too many requests are at work.", retry_after=1)
+                raise HttpRefused(503, "server_busy", "too many requests are running.", retry_after=1)
         return grant
 
     def _check_body(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
@@ -100,7 +96,9 @@ class Guard:
         kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
         if has_body and kind != b"application/json":
             hint = "Send the header `Content-Type: application/json`."
-            raise HttpRefused(415, "content_type_refused", "the body has to be JSON, and say so.", hint=hint)
+            raise HttpRefused(
+                415, "content_type_refused", "the body has to be JSON, with that content type.", hint=hint
+            )
         if length.isdigit() and int(length) > self.max_body:
             raise _build_too_large(self.max_body)
 
@@ -143,7 +141,7 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             hint = "Send it in one go."
-            return await self._refuse(HttpRefused(408, "body_too_slow", "the body did not come in time.", hint=hint))
+            return await self._refuse(HttpRefused(408, "body_too_slow", "the body did not arrive in time.", hint=hint))
         self._size += len(message.get("body", b""))
         if self._size > self._max_body:
             return await self._refuse(_build_too_large(self._max_body))

@@ -19,13 +19,13 @@ from typing import Any, Final
 import uvicorn
 from msgspec import Struct
 from msgspec.structs import replace
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from core.errors import ConfigError
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
 from core.transports.http.app import PAGE_PATHS
-from core.transports.http.guard import Application
 from core.transports.http.web_routes import TERMINALS
 
 HEADER_LIMIT: Final = 15.0  # seconds until the headers of a request are complete
@@ -53,7 +53,7 @@ class ListenAddress(Struct, frozen=True, kw_only=True):
         """Raise `ConfigError` for an address that other machines reach without TLS."""
         if self.socket_path is None and self.certificate is None and not is_loopback(self.host):
             raise ConfigError(
-                f"other machines reach {self.host}, and what is said there could be read on the way.",
+                f"other machines reach {self.host}, and the traffic could be read on the way.",
                 hint="Give --tls-cert and --tls-key, or stay on 127.0.0.1 and come by ssh -L.",
                 code="tls_missing",
             )
@@ -146,16 +146,15 @@ class HttpServer:
     def __init__(
         self,
         listening: socket.socket,
-        application: Application,
+        application: ASGIApp,
         *,
         engines: Engines,
         listen_address: ListenAddress,
         on_ready: Callable[[], None],
     ) -> None:
         self._listening, self._engines, self._place = listening, engines, listen_address
-        app: Any = application
         config = uvicorn.Config(
-            app,
+            application,
             http=GuardedProtocol,
             ws="websockets-sansio",
             ws_max_size=MAX_FRAME,

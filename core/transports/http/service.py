@@ -8,13 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from litestar.connection import ASGIConnection
-from litestar.di import NamedDependency
-from litestar.handlers import BaseRouteHandler
-from litestar.openapi import ResponseSpec
 from msgspec import Struct, field
 
 from core.background.locations import open_configured_store
@@ -24,7 +20,7 @@ from core.config.loading import load_settings
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
-from core.protocol.queries import AnyAnswer, AnyQuery
+from core.protocol.queries import Answer, AnyQuery
 from core.providers.registry import names_file_or_command
 from core.sessions.listing import find_workspace
 from core.transports.engines import Engines
@@ -35,10 +31,7 @@ from core.transports.http.terminal import Terminals
 from core.transports.session_client import require_ack, require_answer
 
 AGENT_UNKNOWN: Final = "agent_unknown"
-READS: Final = {"needs": Grant.READ}
-DRIVES: Final = {"needs": Grant.DRIVE}
-APPROVES: Final = {"needs": Grant.APPROVE}
-PUBLIC: Final = {"needs": Grant.NONE}
+_Answer = TypeVar("_Answer", bound=Answer)
 
 
 class AgentAccess:
@@ -92,12 +85,12 @@ def find_local_path(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError as problem:
-        raise CommandRejected(f"{url[:300]!r} is no address: {problem}.", code="repository_invalid") from None
+        raise CommandRejected(f"{url[:300]!r} is not an address: {problem}.", code="repository_invalid") from None
     if parts.scheme.lower() != "file":
         return ""
     path = unquote(parts.path)
     if parts.netloc or not path.startswith("/"):
-        raise CommandRejected(f"{url[:300]!r} names no path.", hint="file:///path", code="repository_invalid")
+        raise CommandRejected(f"{url[:300]!r} has no path.", hint="file:///path", code="repository_invalid")
     return path
 
 
@@ -125,8 +118,8 @@ class HttpService(Struct, frozen=True, eq=False):
             directory = None
         if directory is None or not directory.is_dir() or not directory.is_relative_to(self.directory):
             raise CommandRejected(
-                f"{path[:300]!r} is no directory that is served.",
-                hint=f"It has to be {self.directory}, or lie in it.",
+                f"{path[:300]!r} is not a directory of this server.",
+                hint=f"It has to be {self.directory}, or inside it.",
                 code="workspace_refused",
             )
         return directory
@@ -142,24 +135,11 @@ class HttpService(Struct, frozen=True, eq=False):
         """Submit a command. Raises `CommandRejected` for a rejected one."""
         return require_ack(await client.submit(command))
 
-    async def ask(self, client: Client, query: AnyQuery) -> AnyAnswer:
-        """Return the answer to a query. Raises `CommandRejected` for a refused one."""
-        return require_answer(await client.query(query))
-
-
-# The type of a route's parameter: `async def get_x(service: Served)`.
-Served = NamedDependency[HttpService]
-
-
-def answer_with(kind: Any, status: int = 200) -> dict[int, ResponseSpec]:
-    """Return the description of an answer whose record the route encodes itself."""
-    return {status: ResponseSpec(kind, generate_examples=False, description="The answer.")}
-
-
-def check_grant(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Raise `HttpRefused` unless the token grants what the route needs; a route that declares nothing needs all
-    rights."""
-    require_grant(connection.scope, handler.opt.get("needs", Grant.APPROVE))
+    async def ask(self, client: Client, query: AnyQuery, kind: type[_Answer]) -> _Answer:
+        """Return the answer to a query, which is of one kind. Raises `CommandRejected` for a refused one."""
+        answer = require_answer(await client.query(query))
+        assert isinstance(answer, kind)
+        return answer
 
 
 def require_model_grant(scope: Any, model: str) -> None:

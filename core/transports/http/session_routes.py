@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-from litestar import MediaType, Request, Response, get, post
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
-from litestar.response import Stream
 from msgspec import Meta, Struct
 from msgspec.structs import replace
+from starlette.requests import Request
 
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
@@ -29,17 +27,9 @@ from core.state.session import SessionState
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
 from core.transports.http.chat.requests import ApiRecord, to_conversation_id
-from core.transports.http.service import (
-    APPROVES,
-    DRIVES,
-    READS,
-    HttpService,
-    Served,
-    answer_with,
-    require_grant,
-    require_model_grant,
-)
-from core.transports.http.sse import EventId, LastEvent, encode_event, parse_position
+from core.transports.http.routing import Route
+from core.transports.http.service import HttpService, require_grant, require_model_grant
+from core.transports.http.sse import EventId, Events, LastEvent, encode_event, parse_position
 from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
 from core.transports.session_client import SessionView
 
@@ -92,13 +82,11 @@ _REFUSED_COMMANDS: Final = {
     cmd.SessionResume: "A session is resumed by being asked for.",
 }
 BASE: Final = "/api/v1/sessions"
-ONE: Final = BASE + "/{session:str}"
-Workspace = Annotated[str, QueryParameter(description="Absolute path of the project; by default the directory served.")]
-Limit = Annotated[int, QueryParameter(ge=1, le=1_000, description="So many at most.")]
-ChangedPath = Annotated[str, QueryParameter(description="A file that waits for a verdict.")]
-Context = Annotated[
-    int, QueryParameter(ge=-1, le=100_000, description="Unchanged lines around hunks; -1 = the whole file.")
-]
+ONE: Final = BASE + "/{session}"
+Workspace = Annotated[str, Meta(description="Absolute path of the project; by default the directory served.")]
+Limit = Annotated[int, Meta(ge=1, le=1_000, description="So many at most.")]
+ChangedPath = Annotated[str, Meta(description="A file that waits for a verdict.")]
+Context = Annotated[int, Meta(ge=-1, le=100_000, description="Unchanged lines around hunks; -1 = the whole file.")]
 
 
 class CheckedCommand(Struct, frozen=True):
@@ -255,21 +243,13 @@ def summarize_session(state: SessionState) -> SessionSummaryAnswer:
     )
 
 
-@get(
-    BASE,
-    opt=READS,
-    summary="Sessions of a workspace, the one written last first",
-    operation_id="list_sessions",
-    responses=answer_with(q.SessionsAnswer),
-)
-async def list_sessions(service: Served, limit: Limit = 50, workspace: Workspace = "") -> Response[bytes]:
+async def list_sessions(service: HttpService, limit: Limit = 50, workspace: Workspace = "") -> q.SessionsAnswer:
     """Return what a list of sessions shows."""
     client = service.engines.get(service.find_directory(workspace))
-    return encode_answer(await service.ask(client, q.SessionsQuery(limit=limit)))
+    return await service.ask(client, q.SessionsQuery(limit=limit), q.SessionsAnswer)
 
 
-@post(BASE, opt=DRIVES, summary="Open a session")
-async def open_session(request: Request[Any, Any, Any], data: JSONBody[NewSession], service: Served) -> OpenedSession:
+async def open_session(request: Request, data: NewSession, service: HttpService) -> OpenedSession:
     """Open a new session, in which nothing was said yet."""
     require_model_grant(request.scope, data.model)
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
@@ -278,84 +258,53 @@ async def open_session(request: Request[Any, Any, Any], data: JSONBody[NewSessio
     return OpenedSession(session=ack.session, conversation_id=conversation, seq=ack.seq)
 
 
-@get(ONE, opt=READS, summary="A session in short")
-async def read_session(session: FromPath[str], service: Served) -> SessionSummaryAnswer:
+async def read_session(session: str, service: HttpService) -> SessionSummaryAnswer:
     """Return mode, model, what is pending, and what waits for an answer."""
     return summarize_session(await load_state(service, session))
 
 
-@get(ONE + "/events", opt=READS, summary="Events of a session")
 async def follow_session(
-    session: FromPath[str], service: Served, after: EventId = None, last_event_id: LastEvent = None
-) -> Stream:
+    session: str, service: HttpService, after: EventId = None, last_event_id: LastEvent = None
+) -> Events:
     """Stream every event behind `after`, as docs/dev/architecture.md names them, and go on with those that come."""
     client = await service.find(session)
     return service.streams.build_stream(_stream_events(service, client, session, parse_position(after, last_event_id)))
 
 
-@get(ONE + "/hunks", opt=READS, summary="Changes that wait for a verdict, with their hunks")
-async def list_hunks(session: FromPath[str], service: Served) -> ChangesAnswer:
+async def list_hunks(session: str, service: HttpService) -> ChangesAnswer:
     """Return the pending changes."""
     state = await load_state(service, session)
     return ChangesAnswer(changes=tuple(state.changes.values()), bulks=list_pending_bulks(state))
 
 
-@get(
-    ONE + "/diff",
-    opt=READS,
-    summary="The lines of a change",
-    operation_id="read_diff",
-    responses=answer_with(q.DiffAnswer),
-)
-async def read_diff(
-    session: FromPath[str], service: Served, path: ChangedPath, context: Context = 3
-) -> Response[bytes]:
+async def read_diff(session: str, service: HttpService, path: ChangedPath, context: Context = 3) -> q.DiffAnswer:
     """Return a pending change with its lines."""
-    client = await service.find(session)
-    answer = await service.ask(client, q.DiffQuery(session=session, path=path, context=context))
-    if isinstance(answer, q.DiffAnswer) and answer.diff is None:
+    query = q.DiffQuery(session=session, path=path, context=context)
+    answer = await service.ask(await service.find(session), query, q.DiffAnswer)
+    if answer.diff is None:
         raise CommandRejected(f"nothing is pending for {path[:300]!r}.", code="change_unknown")
-    return encode_answer(answer)
+    return answer
 
 
-@get(ONE + "/plans", opt=READS, summary="Plans of a session")
-async def list_plans(session: FromPath[str], service: Served) -> PlansAnswer:
+async def list_plans(session: str, service: HttpService) -> PlansAnswer:
     """Return the plans that the session made or works on."""
     state = await load_state(service, session)
     return PlansAnswer(current=state.current_plan_path, plans=tuple(state.plans.values()))
 
 
-@get(
-    ONE + "/checkpoints",
-    opt=READS,
-    summary="Checkpoints of a session",
-    operation_id="list_checkpoints",
-    responses=answer_with(q.CheckpointsAnswer),
-)
-async def list_checkpoints(session: FromPath[str], service: Served) -> Response[bytes]:
+async def list_checkpoints(session: str, service: HttpService) -> q.CheckpointsAnswer:
     """Return the moments that can be gone back to, oldest first."""
-    return encode_answer(await service.ask(await service.find(session), q.CheckpointsQuery(session=session)))
+    query = q.CheckpointsQuery(session=session)
+    return await service.ask(await service.find(session), query, q.CheckpointsAnswer)
 
 
-@post(
-    ONE + "/checkpoints/{checkpoint:str}/restore",
-    opt=APPROVES,
-    status_code=202,
-    summary="Go back to a checkpoint",
-    operation_id="restore_checkpoint",
-)
-async def restore_checkpoint(
-    session: FromPath[str], checkpoint: FromPath[str], data: JSONBody[RestoreRequest], service: Served
-) -> cmd.Ack:
+async def restore_checkpoint(session: str, checkpoint: str, data: RestoreRequest, service: HttpService) -> cmd.Ack:
     """Return to a checkpoint, with files that were accepted since."""
     command = cmd.CheckpointRestore(session=session, id=checkpoint, what=data.what)
     return await service.submit(await service.find(session), command)
 
 
-@post(ONE + "/commands", opt=DRIVES, status_code=202, summary="Send a command")
-async def send_command(
-    request: Request[Any, Any, Any], session: FromPath[str], data: JSONBody[cmd.AnyCommand], service: Served
-) -> cmd.Ack:
+async def send_command(request: Request, session: str, data: cmd.AnyCommand, service: HttpService) -> cmd.Ack:
     """Send any command of the protocol. What accepts, approves or trusts needs the `approve` token."""
     command = check_command(data, session)
     require_grant(request.scope, command.needs)
@@ -365,21 +314,12 @@ async def send_command(
     return ack
 
 
-@post(
-    ONE + "/queries",
-    opt=READS,
-    status_code=200,
-    summary="Ask a question",
-    operation_id="send_query",
-    responses=answer_with(q.AnyAnswer),
-)
-async def send_query(session: FromPath[str], data: JSONBody[q.AnyQuery], service: Served) -> Response[bytes]:
+async def send_query(session: str, data: q.AnyQuery, service: HttpService) -> q.AnyAnswer:
     """Ask any question of the protocol; it has no effect."""
-    return encode_answer(await service.ask(await service.find(session), replace(data, session=session)))
+    return await service.ask(await service.find(session), replace(data, session=session), q.Answer)
 
 
-@post(ONE + "/verdicts", opt=APPROVES, status_code=202, summary="Accept or reject")
-async def give_verdict(session: FromPath[str], data: JSONBody[VerdictRequest], service: Served) -> cmd.Ack:
+async def give_verdict(session: str, data: VerdictRequest, service: HttpService) -> cmd.Ack:
     """Give a verdict on hunks. What is accepted is written to the project."""
     command = cmd.HunkResolve(
         session=session,
@@ -392,16 +332,7 @@ async def give_verdict(session: FromPath[str], data: JSONBody[VerdictRequest], s
     return await service.submit(await service.find(session), command)
 
 
-@post(
-    ONE + "/approvals/{approval:str}",
-    opt=APPROVES,
-    status_code=202,
-    summary="Answer an approval",
-    operation_id="answer_approval",
-)
-async def answer_approval(
-    session: FromPath[str], approval: FromPath[str], data: JSONBody[ApprovalRequest], service: Served
-) -> cmd.Ack:
+async def answer_approval(session: str, approval: str, data: ApprovalRequest, service: HttpService) -> cmd.Ack:
     """Let a call run or not. The second of two answers is refused with the first."""
     client = await service.find(session)
     command = cmd.ApprovalAnswer(
@@ -415,33 +346,15 @@ async def answer_approval(
         return ack
 
 
-@get(
-    "/api/v1/models",
-    opt=READS,
-    summary="Models that can be chosen",
-    operation_id="list_models",
-    responses=answer_with(q.ModelsAnswer),
-)
-async def list_models(service: Served, discover: FromQuery[bool] = True) -> Response[bytes]:
+async def list_models(service: HttpService, discover: bool = True) -> q.ModelsAnswer:
     """Return the models of the providers with a key, and of the local servers that answer."""
-    return encode_answer(await service.ask(service.engines.get(service.directory), q.ModelsQuery(discover=discover)))
+    client = service.engines.get(service.directory)
+    return await service.ask(client, q.ModelsQuery(discover=discover), q.ModelsAnswer)
 
 
-@get(
-    "/api/v1/settings",
-    opt=READS,
-    summary="Settings of the user",
-    operation_id="read_settings",
-    responses=answer_with(q.SettingsAnswer),
-)
-async def read_settings(service: Served) -> Response[bytes]:
+async def read_settings(service: HttpService) -> q.SettingsAnswer:
     """Return the settings of the screen. Keys of models are none of them."""
-    return encode_answer(await service.ask(service.engines.get(service.directory), q.SettingsQuery()))
-
-
-def encode_answer(answer: q.AnyAnswer) -> Response[bytes]:
-    """Encode an answer of the engine."""
-    return Response(encode_record(answer), media_type=MediaType.JSON)
+    return await service.ask(service.engines.get(service.directory), q.SettingsQuery(), q.SettingsAnswer)
 
 
 async def load_state(service: HttpService, session: str) -> SessionState:
@@ -473,20 +386,27 @@ async def _stream_events(service: HttpService, client: Client, session: str, aft
             yield encode_event(kind, encode_record(envelope), seq=seq)
 
 
-HANDLERS: Final[tuple[Any, ...]] = (
-    list_sessions,
-    open_session,
-    read_session,
-    follow_session,
-    list_hunks,
-    read_diff,
-    list_plans,
-    list_checkpoints,
-    restore_checkpoint,
-    send_command,
-    send_query,
-    give_verdict,
-    answer_approval,
-    list_models,
-    read_settings,
+ROUTES: Final[tuple[Route, ...]] = (
+    Route("GET", BASE, list_sessions, Grant.READ, "Sessions of a workspace, the one written last first"),
+    Route("POST", BASE, open_session, Grant.DRIVE, "Open a session", 201),
+    Route("GET", ONE, read_session, Grant.READ, "A session in short"),
+    Route("GET", ONE + "/events", follow_session, Grant.READ, "Events of a session"),
+    Route("GET", ONE + "/hunks", list_hunks, Grant.READ, "Changes that wait for a verdict, with their hunks"),
+    Route("GET", ONE + "/diff", read_diff, Grant.READ, "The lines of a change"),
+    Route("GET", ONE + "/plans", list_plans, Grant.READ, "Plans of a session"),
+    Route("GET", ONE + "/checkpoints", list_checkpoints, Grant.READ, "Checkpoints of a session"),
+    Route(
+        "POST",
+        ONE + "/checkpoints/{checkpoint}/restore",
+        restore_checkpoint,
+        Grant.APPROVE,
+        "Go back to a checkpoint",
+        202,
+    ),
+    Route("POST", ONE + "/commands", send_command, Grant.DRIVE, "Send a command", 202),
+    Route("POST", ONE + "/queries", send_query, Grant.READ, "Ask a question"),
+    Route("POST", ONE + "/verdicts", give_verdict, Grant.APPROVE, "Accept or reject", 202),
+    Route("POST", ONE + "/approvals/{approval}", answer_approval, Grant.APPROVE, "Answer an approval", 202),
+    Route("GET", "/api/v1/models", list_models, Grant.READ, "Models that can be chosen"),
+    Route("GET", "/api/v1/settings", read_settings, Grant.READ, "Settings of the user"),
 )

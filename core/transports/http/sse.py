@@ -6,15 +6,14 @@ The server does not buffer for a lagging reader: the engine's queue is bounded, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from anyio import CancelScope
-from litestar.params import HeaderParameter, QueryParameter
-from litestar.response import Stream
-from litestar.response.base import ASGIResponse
-from litestar.response.streaming import ASGIStreamingResponse
+from msgspec import Meta
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from core.errors import AgentTuiError, CommandRejected
 from core.transports.http.access import HttpRefused
@@ -26,8 +25,10 @@ DONE: Final = b"data: [DONE]\n\n"
 _PING: Final = b": ping\n\n"
 EVENT_STREAM: Final = "text/event-stream"
 _HEADERS: Final = {"Content-Type": EVENT_STREAM, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-EventId = Annotated[int | None, QueryParameter(ge=0, description="The `id:` of the last event that was received.")]
-LastEvent = Annotated[str | None, HeaderParameter(name="Last-Event-ID", description="As `after`, by a browser.")]
+EventId = Annotated[
+    Annotated[int, Meta(ge=0)] | None, Meta(description="The `id:` of the last event that was received.")
+]
+LastEvent = Annotated[str | None, Meta(description="As `after`, by a browser.")]
 
 
 def parse_position(after: int | None, last_event_id: str | None) -> int:
@@ -45,30 +46,24 @@ def encode_event(name: str, data: bytes, *, seq: int | None = None) -> bytes:
     return b"%sevent: %s\ndata: %s\n\n" % (id_line, name.encode(), data)
 
 
-class EventStream(Stream):
-    """A response that sends events as they come. litestar leaves the generator of a disconnected reader to the garbage
+class EventStream(StreamingResponse):
+    """A response that sends events as they come. starlette leaves the generator of a disconnected reader to the garbage
     collector; this class closes it."""
 
-    def to_asgi_response(self, app: Any, request: Any, **kwargs: Any) -> ASGIResponse:
-        """Build the ASGI response."""
-        names = ("cookies", "encoded_headers")
-        iterator: Any = self.iterator
-        return _ClosingResponse(
-            iterator=iterator,
-            headers={**(kwargs.get("headers") or {}), **self.headers},
-            media_type=EVENT_STREAM,
-            status_code=200,
-            **{name: kwargs[name] for name in names if kwargs.get(name) is not None},
-        )
+    def __init__(self, pieces: AsyncGenerator[bytes], headers: Mapping[str, str]) -> None:
+        super().__init__(pieces, headers=headers)
+        self._pieces = pieces
 
-
-class _ClosingResponse(ASGIStreamingResponse):
-    async def send_body(self, send: Any, receive: Any) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the events."""
         try:
-            await super().send_body(send, receive)
+            await super().__call__(scope, receive, send)
         finally:
             with CancelScope(shield=True):
-                await self.iterator.aclose()  # type: ignore[union-attr]
+                await self._pieces.aclose()
+
+
+Events = Annotated[EventStream, EVENT_STREAM]  # the answer of a route that only streams
 
 
 class StreamCounter:
@@ -83,7 +78,7 @@ class StreamCounter:
         """Build the response for a stream. Raises `HttpRefused` when there are too many."""
         if self.count >= self._most:
             raise HttpRefused(503, "streams_full", f"{self._most} streams are open.", retry_after=2)
-        return EventStream(self._count(pieces), headers={**_HEADERS, **(headers or {})})
+        return EventStream(self._count(pieces), {**_HEADERS, **(headers or {})})
 
     async def wait_empty(self) -> None:
         """Wait until the last open stream ends."""

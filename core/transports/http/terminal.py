@@ -33,7 +33,7 @@ _OPENED_SCHEMES: Final = ("http://", "https://")
 
 
 class TabSocket(Protocol):
-    """The WebSocket of a tab, as litestar provides it."""
+    """The WebSocket of a tab, as starlette provides it."""
 
     async def receive_text(self) -> str: ...
 

@@ -18,13 +18,13 @@ from core.transports.mcp.outside_agent import OutsideAgent, RequestedCall
 MAX_SYMBOLS: Final = 50
 EDITS: Final = ("patch", "content", "old_string", "delete")
 Path_ = Annotated[str, Meta(min_length=1, description="Relative to the project, or absolute within it.")]
-Symbol = Annotated[str, Meta(min_length=1, max_length=200, description="The name, as it stands there.")]
-Line = Annotated[int, Meta(ge=0, description="The line it stands on, from 1; 0: anywhere in the file.")]
+Symbol = Annotated[str, Meta(min_length=1, max_length=200, description="The name, as written there.")]
+Line = Annotated[int, Meta(ge=0, description="Its line, from 1; 0: anywhere in the file.")]
 
 
 class CodebaseSearchArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What is looked for, in words.")]
-    target_directories: Annotated[tuple[str, ...], Meta(description="Only below these.")] = ()
+    query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What to look for, in words.")]
+    target_directories: Annotated[tuple[str, ...], Meta(description="Only in these folders.")] = ()
 
 
 class FindSymbolsArguments(Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,11 +39,11 @@ class SymbolPlaceArguments(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProposeEditArguments(Struct, frozen=True, forbid_unknown_fields=True):
-    path: Annotated[str, Meta(description="The file; not with patch, which names its files itself.")] = ""
-    old_string: Annotated[str, Meta(description="The text to replace; it has to be there exactly once.")] = ""
-    new_string: Annotated[str, Meta(description="What stands in its place.")] = ""
+    path: Annotated[str, Meta(description="The file; not with patch, which names its files.")] = ""
+    old_string: Annotated[str, Meta(description="The text to replace; it has to occur exactly once.")] = ""
+    new_string: Annotated[str, Meta(description="The replacement.")] = ""
     replace_all: bool = False
-    content: Annotated[str | None, Meta(description="The whole content of a new or existing file.")] = None
+    content: Annotated[str | None, Meta(description="The full content of a new or existing file.")] = None
     patch: Annotated[str, Meta(description="*** Begin Patch … *** End Patch, or a unified diff, of any files.")] = ""
     delete: Annotated[bool, Meta(description="Remove the file.")] = False
 
@@ -102,9 +102,9 @@ async def _find_references(agent: OutsideAgent, arguments: SymbolPlaceArguments)
 async def _propose(agent: OutsideAgent, arguments: ProposeEditArguments) -> tuple[str, bool]:
     edit_kinds = [name for name in EDITS if getattr(arguments, name) not in ("", None, False)]
     if len(edit_kinds) != 1:
-        raise ToolInputInvalid(f"propose_edit takes one of {', '.join(EDITS)}, and was given {len(edit_kinds)}.")
+        raise ToolInputInvalid(f"propose_edit takes one of {', '.join(EDITS)}, got {len(edit_kinds)}.")
     if bool(arguments.path) == (edit_kinds == ["patch"]):
-        raise ToolInputInvalid("propose_edit takes a path with all but patch, which names its files itself.")
+        raise ToolInputInvalid("propose_edit takes a path, except with patch, which names its files.")
     return await agent.call(_list_edit_calls(arguments, edit_kinds[0]))
 
 
@@ -168,37 +168,40 @@ TOOLS: Final = (
     ServedTool(
         name="codebase_search",
         title="Search the project by meaning",
-        description="Find the places of this project that answer a question, with their code. Pending edits are seen.",
+        description=(
+            "Find the places of this project that answer a question, with their code. Includes pending edits."
+        ),
         arguments=CodebaseSearchArguments,
         run=_search,
     ),
     ServedTool(
         name="find_symbols",
         title="Find names",
-        description="Find classes, functions and other names of this project, by a name or a part of it. While the "
-        "index is `off` or `building`, more may come of a later call.",
+        description="Find classes, functions and other names of this project by all or part of their "
+        "name. While the index is `off` or `building`, a later call may find more.",
         arguments=FindSymbolsArguments,
         run=_find_symbols,
     ),
     ServedTool(
         name="find_definition",
         title="Find a definition",
-        description="Find where a name that stands in a file is defined, by a language server.",
+        description="Find where a name in a file is defined, with a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_definition,
     ),
     ServedTool(
         name="find_references",
         title="Find uses of a name",
-        description="Find where a name that stands in a file is used, by a language server.",
+        description="Find where a name in a file is used, with a language server.",
         arguments=SymbolPlaceArguments,
         run=_find_references,
     ),
     ServedTool(
         name="propose_edit",
         title="Propose an edit for the user's review",
-        description="Propose an edit. It does not reach the file: it waits, hunk by hunk, for the user, who looks at "
-        "it in agent-tui review. Give a path with old_string and new_string, with content, or with delete; or a patch.",
+        description="Propose an edit. The file does not change: the user reviews the edit, hunk by "
+        "hunk, in agent-tui review. Give a path with old_string and new_string, with "
+        "content, or with delete; or a patch.",
         arguments=ProposeEditArguments,
         run=_propose,
         is_reading=False,
@@ -206,7 +209,7 @@ TOOLS: Final = (
     ServedTool(
         name="review_state",
         title="Look at the review",
-        description="List what was proposed and waits for the user, and what the user accepted and rejected, and why.",
+        description="List proposals pending review, and what the user accepted and rejected, with reasons.",
         arguments=ReviewStateArguments,
         run=_read_review,
     ),

@@ -39,7 +39,7 @@ from core.transports.session_client import SessionView, require_ack, require_ans
 MODEL: Final = "mcp/client"
 QUIET: Final = 2.0  # seconds without a call until the session is closed
 TITLE: Final = "Proposed by {}"
-NOT_ENDED: Final = "The call was not carried out: {}"
+NOT_ENDED: Final = "The call failed: {}"
 
 
 class RequestedCall(Struct, frozen=True):

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "agent-tui"
 INSTRUCTIONS: Final = (
-    "agent-tui keeps proposals in a shadow of the project: propose_edit changes no file, its hunks wait for the user's "
-    "review. review_state says what became of them."
+    "agent-tui keeps proposals in a shadow of the project: propose_edit changes no file; the user "
+    "reviews its hunks. review_state lists the verdicts."
 )
 
 

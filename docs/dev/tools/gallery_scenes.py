@@ -140,7 +140,7 @@ async def finding(photographer: Photographer) -> None:
 
 async def settling(directory: Path, photographer: Photographer) -> None:
     """A file that the user and the agent have both changed, and a commit of what was accepted of the others."""
-    from tui.screens.dialogs.conflict import ConflictDialog
+    from tui.dialogs.conflict import ConflictDialog
 
     await _ask(photographer, "Round half up, and fit the receipt to the printer")
     money = directory / "till" / "money.py"

@@ -20,8 +20,8 @@ Any key can be changed by its id, in your `config.toml` ([settings](settings-and
 "prompt.newline" = "ctrl+j,alt+enter"
 ```
 
-In the program, `F1` tells what a place is for and searches all keys. `Ctrl+P` searches all
-commands; those that you chose last come first.
+In the program, `F1` explains where you are and searches all keys. `Ctrl+P` searches all
+commands; the ones you used last come first.
 This file is written by `python docs/dev/tools/key_table.py`.
 """
 

@@ -18,7 +18,7 @@ from docs.dev.tools.photographer import ROOT, WIDE, OnScreen, live_as_a_stranger
 async def welcome(directory: Path) -> None:
     """The first start, without a key."""
     from tui.bridge import SessionRequest
-    from tui.screens.dialogs.provider import WelcomeDialog
+    from tui.dialogs.provider import WelcomeDialog
 
     async with OnScreen(directory, SessionRequest()) as (app, photographer):
         await photographer.until(lambda: isinstance(app.screen, WelcomeDialog))

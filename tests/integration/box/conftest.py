@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
+from _pytest.mark import ParameterSet
 
 from core.sandbox.box import Tier
 from tests.support.box_cases import Boxed, boxes, cases, place_of
@@ -19,7 +20,15 @@ def _leave_out(request: pytest.FixtureRequest, tier: Tier) -> None:
         pytest.skip(f"{tier}: {why}")
 
 
-@pytest.fixture(params=cases(), ids=lambda each: f"{each[0]}-{each[1]}")
+def _mark_cases() -> Iterator[ParameterSet]:
+    """Both users have the strongest tier tried in every run; a weaker one is tried for one user, else it is slow."""
+    users_by_tier: dict[Tier, int] = {}
+    for tier, uid in cases():
+        is_slow = tier is not Tier.NAMESPACES and users_by_tier.setdefault(tier, uid) != uid
+        yield pytest.param((tier, uid), id=f"{tier}-{uid}", marks=[pytest.mark.slow] if is_slow else [])
+
+
+@pytest.fixture(params=_mark_cases())
 async def boxed(request: pytest.FixtureRequest) -> AsyncIterator[Boxed]:
     tier, uid = request.param
     _leave_out(request, tier)

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import subprocess
 import sys
@@ -14,16 +13,7 @@ from core.errors import ToolFailed
 from core.sandbox.box import BoxLimits, RunningCommand, Tier
 from core.sandbox.tiers.namespaces import NamespaceBox
 from tests.support.box_cases import MARK, ROOT, Boxed
-
-
-def marked(mark: str) -> list[int]:
-    """Living processes of this machine whose command line holds a mark."""
-    pids = []
-    for process in psutil.process_iter(["cmdline", "status"]):
-        line = " ".join(process.info["cmdline"] or ())
-        if mark in line and process.info["status"] != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
-            pids.append(process.pid)
-    return pids
+from tests.support.processes import list_processes
 
 
 def descriptors() -> int:
@@ -62,7 +52,7 @@ async def started(own: Boxed, command: str, **changes: object) -> tuple[RunningC
 async def test_s8_what_left_its_session_is_gone_when_the_command_ends(own: Boxed):
     ran = await own.run(f"setsid -f sleep {MARK}1; nohup sleep {MARK}1 & disown; (sleep {MARK}1 &) ; echo ended")
     assert (ran.code, ran.output) == (0, "ended\n")
-    assert marked(f"sleep {MARK}1") == []
+    assert list_processes(f"sleep {MARK}1") == []
 
 
 async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Boxed):
@@ -84,12 +74,12 @@ async def test_s8_when_the_app_is_killed_everything_ends_within_a_second(own: Bo
     )
     assert app.stdout is not None
     assert app.stdout.readline() == "ready\n"
-    assert len(marked(f"sleep {MARK}2")) >= 2
+    assert len(list_processes(f"sleep {MARK}2")) >= 2
     below = psutil.Process(app.pid).children(recursive=True)
     app.send_signal(signal.SIGKILL)
     app.wait()
     assert await gone(below, 1)
-    assert marked(f"sleep {MARK}2") == []
+    assert list_processes(f"sleep {MARK}2") == []
     app.stdout.close()
 
 
@@ -109,10 +99,10 @@ async def test_r2_a_fork_bomb_is_bounded_and_leaves_nothing(own: Boxed):
     ending = asyncio.ensure_future(running.wait())
     most = 0
     while not ending.done():
-        most = max(most, len(marked(f"{MARK}3")))
+        most = max(most, len(list_processes(f"{MARK}3")))
         await asyncio.wait([ending], timeout=0.05)
     assert ending.result().end_reason == "timed_out"
-    assert marked(f"{MARK}3") == []
+    assert list_processes(f"{MARK}3") == []
     assert 50 < most < 300
 
 
@@ -137,7 +127,7 @@ async def test_r2_a_fork_bomb_is_bounded_where_there_are_no_control_groups(group
     ran = await groupless.run(f"python3 bomb{MARK}.py; echo over", limits=limits)
     assert ran.output.endswith("Resource temporarily unavailable\nover\n")
     assert 100 < int([line for line in ran.output.splitlines() if line.isdigit()][-1]) <= 301
-    assert marked(f"bomb{MARK}.py") == []
+    assert list_processes(f"bomb{MARK}.py") == []
 
 
 async def test_r4_memory_is_watched_from_pid_one_where_there_are_no_control_groups(groupless: Boxed):
@@ -152,7 +142,7 @@ async def test_r5_a_command_past_its_time_ends_whatever_it_holds_on_to(boxed: Bo
     ran = await boxed.run(command, limits=BoxLimits(seconds=1.5))
     assert (ran.exit.end_reason, ran.code, ran.output) == ("timed_out", None, "here\n")
     assert ran.exit.duration_ms >= 1500
-    assert marked(f"sleep {MARK}4") == []
+    assert list_processes(f"sleep {MARK}4") == []
 
 
 async def test_a_command_that_is_stopped_may_clean_up_first(own: Boxed):
@@ -172,7 +162,7 @@ async def test_a_child_gets_the_grace_too_and_what_ignores_it_is_killed(own: Box
     ended = await running.stop()
     assert ended.end_reason == "stopped"
     assert "child cleaned" in heard.text
-    assert marked(f"sleep {MARK}5") == []
+    assert list_processes(f"sleep {MARK}5") == []
 
 
 async def test_an_interrupt_reaches_what_runs_in_the_foreground(own: Boxed):
@@ -233,15 +223,17 @@ async def test_what_cannot_be_started_says_why_and_leaves_nothing(own: Boxed, ch
 
 
 async def test_a_server_that_was_killed_is_started_again(own: Boxed):
+    others = psutil.Process().children(recursive=True)  # such as servers that other tests go on with
     running, heard = await started(own, f"echo ready; sleep {MARK}6")
     await heard.wait_for("ready")
-    below = psutil.Process().children(recursive=True)
+    below = [child for child in psutil.Process().children(recursive=True) if child not in others]
     for child in psutil.Process().children():
-        child.kill()
+        if child in below:
+            child.kill()
     ended = await running.wait()
     assert (ended.end_reason, ended.exit_code) == ("lost", None)
     assert await gone(below, 5)
-    assert marked(f"sleep {MARK}6") == []
+    assert list_processes(f"sleep {MARK}6") == []
     assert (await own.run("echo again")).output == "again\n"
 
 
@@ -263,7 +255,7 @@ async def test_closing_the_box_ends_every_command(own: Boxed):
         await heard.wait_for("ready")
     await own.close()
     assert [(await running.wait()).end_reason for running, _ in runs] == ["stopped", "stopped"]
-    assert marked(f"sleep {MARK}") == []
+    assert list_processes(f"sleep {MARK}") == []
     assert psutil.Process().children() == others
 
 

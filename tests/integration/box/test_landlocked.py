@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from core.sandbox.box import BoxRequest, Tier
@@ -15,6 +14,7 @@ from core.sandbox.tiers.landlock_box import LandlockBox
 from core.sandbox.tiers.project_copy import CopyLimits
 from core.sandbox.tiers.selection import try_tier
 from tests.support.box_cases import MARK, SYSTEM_PATH, Boxed, cases, place_of
+from tests.support.processes import list_processes
 
 PLANTED = "planted-0123456789abcdef"
 
@@ -162,9 +162,7 @@ async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
 async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
     ran = await locked.run(f"(setsid sh -c 'sleep {MARK}9' &) ; (setsid setsid sleep {MARK}9 &); sleep 0.1; echo done")
     assert (ran.code, ran.output) == (0, "done\n")
-    assert not [
-        process for process in psutil.process_iter(["cmdline"]) if f"{MARK}9" in (process.info["cmdline"] or ())
-    ]
+    assert list_processes(f"sleep {MARK}9") == []
 
 
 async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
@@ -181,5 +179,5 @@ async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
     ended = await running.wait()
     assert "".join(heard).startswith("module\n")
     assert "Permission denied" in "".join(heard)
-    assert ended.notes == ("Read-only in this tier, since too large to copy: node_modules",)
+    assert ended.notes == ("Read-only in this tier, because too large to copy: node_modules",)
     assert list((tmp_path / "state").iterdir()) == []

@@ -71,7 +71,7 @@ async def test_r3_no_file_gets_larger_than_there_is_room_for(terminal, tmp_path)
     entry = terminal.host.shadow.stat("big")
     assert entry is None or entry.size <= 60 << 20
     await ran(terminal, "for n in 1 2; do head -c 35000000 /dev/zero > more$n; done")
-    with pytest.raises(AgentTuiError, match="is the limit"):
+    with pytest.raises(AgentTuiError, match="the limit is"):
         await ran(terminal, "true")
 
 
@@ -91,7 +91,7 @@ async def test_n15_the_cache_has_a_quota_and_is_begun_anew_when_it_is_over(termi
     monkeypatch.setattr("core.shell.disk_guard.CACHE_QUOTA", 60 << 20)
     result = await ran(terminal, f"mkdir -p ~/.cache/x; cd ~/.cache/x; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
-    assert "and 60 MB is the most" in result.effects
+    assert "MB of 60 MB; it is emptied" in result.effects
     again = await ran(terminal, "ls -A ~/.cache; echo kept > ~/.cache/one; echo went on")
     assert (again.output, again.exit_code) == ("went on\n", 0)
     assert (await ran(terminal, "cat ~/.cache/one")).output == "kept\n"

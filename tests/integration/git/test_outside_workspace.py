@@ -37,7 +37,7 @@ COMMIT = "git -c user.name=t -c user.email=t@example.org commit -qam x"
         ("git stash -u; touch other", "a stash can't be kept"),
         (
             f"git checkout -qb fix; git add .; {COMMIT}; git checkout -q side; touch other",
-            "which waited for the review",
+            "which was pending review",
         ),
     ],
 )

@@ -21,16 +21,16 @@ def test_an_address_names_bucket_prefix_endpoint_and_region():
 @pytest.mark.parametrize(
     ("address", "told"),
     [
-        ("https://team/a", "names no bucket"),
-        ("s3:///a", "names no bucket"),
-        ("s3://team:80/a", "names no bucket"),
-        ("s3://team/a/../b", "no prefix"),
-        ("s3://team/a//b", "no prefix"),
-        ("s3://team?endpoint=host:9000", "no address of a server"),
+        ("https://team/a", "has no bucket"),
+        ("s3:///a", "has no bucket"),
+        ("s3://team:80/a", "has no bucket"),
+        ("s3://team/a/../b", "not a"),
+        ("s3://team/a//b", "not a"),
+        ("s3://team?endpoint=host:9000", "not a server address"),
         ("s3://team?endpoint=http://host:port", "can't be read"),
         ("s3://team?secret_access_key=hidden", "unknown option: secret_access_key"),
-        ("s3://key:hidden@team/a", "holds credentials"),
-        ("s3://team?endpoint=http://key:hidden@host", "holds credentials"),
+        ("s3://key:hidden@team/a", "contains credentials"),
+        ("s3://team?endpoint=http://key:hidden@host", "contains credentials"),
     ],
 )
 def test_an_address_that_is_none_is_refused_and_what_is_secret_in_it_not_repeated(address, told):
@@ -56,7 +56,7 @@ def profiles(monkeypatch, tmp_path: Path) -> Path:
 
 async def test_without_credentials_it_says_where_they_belong_before_anything_is_sent(profiles):
     store = ObjectStore(parse_address("s3://team?endpoint=http://127.0.0.1:9"))
-    with pytest.raises(ConfigError, match="no credentials") as caught:
+    with pytest.raises(ConfigError, match="no AWS credentials") as caught:
         await store.check()
     assert "AWS_ACCESS_KEY_ID" in caught.value.hint
 

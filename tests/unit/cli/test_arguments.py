@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from core import __version__
-from core.cli.arguments import EngineArguments, PrintArguments, ScreenArguments, parse
+from core.arguments import EngineArguments, PrintArguments, ScreenArguments
+from core.cli.arguments import parse
 from core.cli.doctor import DoctorArguments
 from core.cli.parsing import MODES
 from core.cli.sessions import SessionsArguments
@@ -101,22 +102,22 @@ def test_the_engine_takes_the_options_of_a_session(project):
         (["nowhere"], "no directory 'nowhere'"),
         (["a file"], "'a file' is a file"),
         (["shop", "sessions"], "one directory at most"),
-        (["--mode", "ask", "box"], "box is a command, which stands first"),
-        (["fix", "the", "bug"], "put a prompt after -p in quotes"),
+        (["--mode", "ask", "box"], "box is a command and has to come first"),
+        (["fix", "the", "bug"], "quote a prompt after -p"),
         (["x\0y"], "cannot open"),
         (["doctor", "-p", "x"], "doctor takes no options"),
-        (["--probe"], "--probe only goes with doctor"),
+        (["--probe"], "--probe works only with doctor"),
         (["--mode", "yolo"], "invalid choice: 'yolo'"),
         (["--model", "gpt-5"], "expected PROVIDER/NAME"),
-        (["--model", "openai/"], "does not name a model"),
-        (["--model", "/gpt-5"], "does not name a model"),
+        (["--model", "openai/"], "is not a model"),
+        (["--model", "/gpt-5"], "is not a model"),
         (["--resume", "../../etc"], "not a session id"),
         (["-c", "--resume", "s-1"], "not allowed with"),
-        (["--demo", "--resume", "ses_1"], "leave --demo out"),
-        (["--demo", "-p", "x"], "--demo shows the screen"),
-        (["--demo", "--model", "openai/x"], "brings its own scripted model"),
-        (["--accept", "all"], "--accept only goes with -p"),
-        (["--output-format", "json"], "--output-format only goes with -p"),
+        (["--demo", "--resume", "ses_1"], "leave out --demo"),
+        (["--demo", "-p", "x"], "--demo needs the screen"),
+        (["--demo", "--model", "openai/x"], "has its own scripted model"),
+        (["--accept", "all"], "--accept works only with -p"),
+        (["--output-format", "json"], "--output-format works only with -p"),
         (["-p", "x", "--output-format", "xml"], "invalid choice: 'xml'"),
         (["--max-steps", "0"], "0 is less than 1"),
         (["--max-steps", "many"], "'many' is not a whole number"),

@@ -38,7 +38,7 @@ def test_words_are_a_list_or_a_test_of_an_event(project, monkeypatch, capsys):
     assert arguments == HooksArguments(directory=project, event="PreToolUse", file="a.json")
     with pytest.raises(SystemExit):
         parse(["hooks", "test", "preToolUze"])
-    assert "test takes an event: sessionStart" in capsys.readouterr().err
+    assert "test needs an event: sessionStart" in capsys.readouterr().err
 
 
 def test_hooks_that_nobody_trusts_are_listed_and_marked(project, capsys):
@@ -74,7 +74,7 @@ def test_a_test_shows_what_goes_in_what_comes_out_and_what_is_made_of_it(project
 def test_an_event_without_hooks_and_a_file_without_json_are_told(project, tmp_path, capsys):
     trust(project)
     assert run(HooksArguments(directory=project, event="stop")) == ExitCode.DONE
-    assert "No hook runs at stop" in capsys.readouterr().out
+    assert "No hook runs on stop" in capsys.readouterr().out
     (tmp_path / "bad.json").write_text("[1]")
     for name in ("bad.json", "gone.json"):
         code = run(HooksArguments(directory=project, event="stop", file=str(tmp_path / name)))

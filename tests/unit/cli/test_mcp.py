@@ -66,8 +66,8 @@ def test_words_become_an_entry_in_the_dialect_of_the_file(project):
     ("words", "said"),
     [
         (("add",), "add takes one NAME"),
-        (("add", "a"), "either --url URL, or the command behind --"),
-        (("add", "a", "--url", "https://x", "--", "y"), "either --url URL, or the command behind --"),
+        (("add", "a"), "either --url URL, or a command after --:"),
+        (("add", "a", "--url", "https://x", "--", "y"), "either --url URL, or a command after --:"),
         (("add", "a", "--header", "A: b", "--", "y"), "for a remote server, with --url"),
         (("add", "a", "--url", "https://x", "--header", "A"), "--header takes 'NAME: VALUE'"),
         (("add", "a", "--url", "https://x", "--env", "A=b"), "--env is for a command"),
@@ -98,13 +98,13 @@ def test_a_server_is_added_listed_and_removed_again(project, capsys):
 
 def test_a_server_of_the_project_waits_for_a_yes_and_one_that_is_off_says_so(project, capsys):
     carry_out("mcp", "add", "small", "--scope", "project", "--", "python3", "server.py")
-    assert "It needs your yes before it runs" in capsys.readouterr().out
+    assert "It needs your approval before it runs" in capsys.readouterr().out
     carry_out("mcp")
     assert "This project is not trusted" in capsys.readouterr().out
     trust(project)
     carry_out("mcp")
-    assert "? small  [.mcp.json]  (needs your yes)" in capsys.readouterr().out
-    with pytest.raises(AgentTuiError, match="has not said yes"):
+    assert "? small  [.mcp.json]  (needs your approval)" in capsys.readouterr().out
+    with pytest.raises(AgentTuiError, match="has not approved"):
         carry_out("mcp", "test", "small")
     ConsentStore(project).switch("small", is_off=True)
     carry_out("mcp")
@@ -113,11 +113,11 @@ def test_a_server_of_the_project_waits_for_a_yes_and_one_that_is_off_says_so(pro
 
 def test_a_broken_file_is_told_and_left_as_it_is(project, capsys):
     (project / ".mcp.json").write_text("{")
-    with pytest.raises(AgentTuiError, match=r"\.mcp\.json: it is no valid JSON"):
+    with pytest.raises(AgentTuiError, match=r"\.mcp\.json: it is not valid JSON"):
         carry_out("mcp", "add", "small", "--scope", "project", "--", "python3")
     trust(project)
     carry_out("mcp")
-    assert "! .mcp.json is no valid JSON" in capsys.readouterr().out
+    assert "! .mcp.json is not valid JSON" in capsys.readouterr().out
     assert (project / ".mcp.json").read_text() == "{"
 
 
@@ -128,8 +128,8 @@ def test_a_server_is_tried_in_the_box_and_nothing_of_it_is_left(project, capsys)
     capsys.readouterr()
     assert carry_out("mcp", "test", "small") == ExitCode.DONE
     output = capsys.readouterr().out
-    assert output.startswith("small started and named ")
-    assert "tools:\n  write\n    Writes a file.\n  read  (says that it changes" in output
+    assert output.startswith("small started and has ")
+    assert "tools:\n  write\n    Writes a file.\n  read  (read-only" in output
     with pytest.raises(AgentTuiError, match="no licence"):
         carry_out("mcp", "test", "bad")
     with pytest.raises(AgentTuiError, match="no MCP server 'other'"):
@@ -144,7 +144,7 @@ def test_i3_a_server_of_the_project_is_tried_after_the_yes_to_its_entry(project,
     server_config = ServerConfig(name="small", is_project=True, command=("python3", "${workspaceFolder}/server.py"))
     ConsentStore(project).save(server_config, is_allowed=True)
     assert carry_out("mcp", "test", "small") == ExitCode.DONE
-    assert "small started and named" in capsys.readouterr().out
+    assert "small started and has" in capsys.readouterr().out
 
 
 def test_a_login_is_shown_and_waited_for_and_can_be_forgotten(project, capsys, monkeypatch):
@@ -181,7 +181,7 @@ def test_a_login_is_shown_and_waited_for_and_can_be_forgotten(project, capsys, m
 def test_a_server_of_the_project_gets_no_login_before_the_users_yes(project):
     carry_out("mcp", "add", "far", "--scope", "project", "--url", "https://a.example/mcp")
     trust(project)
-    with pytest.raises(AgentTuiError, match="needs your yes"):
+    with pytest.raises(AgentTuiError, match="needs your approval"):
         carry_out("mcp", "login", "far")
     with pytest.raises(AgentTuiError, match="there is no MCP server 'near' here"):
         carry_out("mcp", "login", "near")

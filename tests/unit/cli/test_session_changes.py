@@ -28,4 +28,4 @@ def test_a_repository_that_would_run_something_is_refused_without_trust(tmp_path
     assert not is_trusted(
         CommitArguments(directory=tmp_path), find_programs=lambda _: ("gpg.program", "the hook a", "b", "c")
     )
-    assert "may run what its repository names: gpg.program, the hook a, b, 1 more." in capsys.readouterr().err
+    assert "may run programs of its repository: gpg.program, the hook a, b, 1 more." in capsys.readouterr().err

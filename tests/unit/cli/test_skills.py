@@ -25,4 +25,4 @@ def test_a_check_of_a_project_that_is_not_trusted_vouches_for_your_own_alone(tmp
     assert isinstance(arguments, SkillsArguments)
     assert run(arguments) == 0
     output = capsys.readouterr().out
-    assert output.startswith("Nothing is wrong with your own.\nThis project is not trusted")
+    assert output.startswith("No problems with your own.\nThis project is not trusted")

@@ -11,7 +11,7 @@ import pytest
 from core.cli import streams as streams_input
 from core.cli.streams import read_input
 
-NOTICE = "Waiting for the end of standard input"
+NOTICE = "Waiting for standard input"
 
 
 class Said(io.StringIO):

@@ -64,7 +64,7 @@ def test_everything_can_be_set(user_file):
         ('[routes.small]\nfallback = ["gpt"]\n', 2, ("routes.small.fallback", "a list of models")),
         ("[modes.plan]\neffort = 3\n", 2, ("modes.plan.effort", "medium")),
         ('[modes.build]\nmodel = "a/b"\n', 1, ("modes.build", "unknown key", "debug")),
-        ('model = "a/b"\n[routes.chat]\nmodel = "a/c"\n', 3, ("routes.chat.model", "keep one of them")),
+        ('model = "a/b"\n[routes.chat]\nmodel = "a/c"\n', 3, ("routes.chat.model", "keep one")),
         ('[ui]\ntheme = "two words"', 2, ("`ui.", "nord")),
         ("[ui]\n\ntheme = 3", 3, ("`ui.", "nord")),
         ('[ui.keymap]\n"review.accept" = ""', 2, ("`ui.", "review.accept")),

@@ -42,7 +42,7 @@ def test_a_line_that_was_not_logged_is_no_evidence(name):
 
 @pytest.mark.parametrize("verdict", ["confirmed", "rejected"])
 def test_what_decides_needs_evidence(verdict):
-    with pytest.raises(ToolInputInvalid, match="without a line"):
+    with pytest.raises(ToolInputInvalid, match="without a log line"):
         record_verdict(supposed(1)[0], verdict, (), "I think so.")
     assert record_verdict(supposed(1)[0], "inconclusive", (), "").state == "inconclusive"
 

@@ -148,7 +148,7 @@ def test_only_the_first_block_that_executes_is_run():
 def test_a_block_that_is_not_closed_is_not_run(tag):
     [(_, _, problem)] = calls(TagParser, f"Go.\n<{tag}>\nrm -rf build")
     assert "not closed" in problem
-    assert "Nothing of it was run" in problem
+    assert "None of it was run" in problem
 
 
 def test_an_edit_whose_markers_are_broken_is_not_closed_by_accident():

@@ -53,8 +53,8 @@ def test_the_keys_of_both_makers_are_known(places):
     assert (agent.max_turns, agent.skills, agent.disallowed_tools) == (7, ("pdf", "xlsx"), ("Write", "Edit"))
     assert (agent.tools, agent.refusals) == (None, ())
     assert agent.problems == (
-        "its `skills` are not loaded beforehand: it opens those of the session that it needs",
-        "it does not work in the background: who gave it a task waits for its report",
+        "its `skills` are not preloaded: it opens skills of the session as needed",
+        "it does not run in the background: the caller waits for its report",
     )
 
 
@@ -80,7 +80,7 @@ def test_no_tools_are_none_and_a_star_is_all(places):
 
 def test_an_unknown_key_is_told_with_the_one_that_was_meant(places):
     agent = read_one(places, "name: a", "description: d", "modle: opus", "version: 1", "color: red")
-    assert agent.problems == ("nobody knows the key 'modle': did you mean 'model'?",)
+    assert agent.problems == ("unknown key 'modle': did you mean 'model'?",)
     assert agent.can_start
 
 
@@ -94,10 +94,10 @@ def test_what_would_widen_rights_is_not_heard_and_told(places):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("# Our agents\n\nA list.", "it has no front matter with a name and a description"),
-        (front("name: a", "description: d", body=""), "it says nothing below its front matter"),
-        (front("name: -a", "description: d"), "'-a' is no name"),
-        (front("name: a:b", "description: d"), "'a:b' is no name"),
+        ("# Our agents\n\nA list.", "its front matter has no name and description"),
+        (front("name: a", "description: d", body=""), "it has no text below its front matter"),
+        (front("name: -a", "description: d"), "'-a' is not a valid name"),
+        (front("name: a:b", "description: d"), "'a:b' is not a valid name"),
         ("---\nname: a\ndescription: d\n\nYou help.", "its front matter does not end with ---"),
     ],
 )
@@ -138,9 +138,9 @@ def test_the_project_counts_before_the_user_and_folders_in_their_order(places):
         ("two", "config", "user"),
     ]
     assert {skipped_file.path: skipped_file.reason for skipped_file in definitions.skipped} == {
-        ".claude/agents/a.md": ".cursor/agents/b.md is 'one' already, and counts",
-        "~/.claude/agents/u.md": ".cursor/agents/b.md is 'one' already, and counts",
-        "~/.claude/agents/v.md": "~/.config/agent-tui/agents/w.md is 'two' already, and counts",
+        ".claude/agents/a.md": ".cursor/agents/b.md is already 'one', and takes precedence",
+        "~/.claude/agents/u.md": ".cursor/agents/b.md is already 'one', and takes precedence",
+        "~/.claude/agents/v.md": "~/.config/agent-tui/agents/w.md is already 'two', and takes precedence",
     }
 
 
@@ -149,7 +149,7 @@ def test_of_an_untrusted_project_nothing_is_read_and_changed_bytes_are_not(place
     assert load_agents(places.folders(is_trusted=None)) == load_agents(())
     definitions = load_agents(places.folders(lambda path, data: b"two" in data))
     assert [agent.name for agent in definitions.agents] == ["two"]
-    assert definitions.skipped[0].reason == "it is not as it was when you trusted this project"
+    assert definitions.skipped[0].reason == "it has changed since you trusted this project"
 
 
 NAME = st.from_regex(r"[A-Za-z_*]{1,12}(\([a-z ,*]{1,8}\))?", fullmatch=True).filter(lambda each: each != "*")

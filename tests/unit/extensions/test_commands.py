@@ -52,8 +52,8 @@ def test_of_one_name_the_first_counts_and_an_empty_file_is_none(places):
     command_set = load_commands(places.folders())
     assert [command.body for command in command_set.commands] == ["One"]
     assert {skipped_file.path: skipped_file.reason for skipped_file in command_set.skipped} == {
-        ".claude/commands/a.md": ".cursor/commands/a.md is 'a' already, and counts",
-        ".claude/commands/b.md": "it says nothing",
+        ".claude/commands/a.md": ".cursor/commands/a.md is already 'a', and takes precedence",
+        ".claude/commands/b.md": "it is empty",
     }
 
 

@@ -15,7 +15,7 @@ def test_a_snippet_is_a_text_by_the_name_of_its_file_and_the_project_comes_first
         ("bug", "A bug", "$0 is wrong.", "project"),
         ("plan-first", "Plan", "# Plan\n\nthen build.", "user"),
     ]
-    assert "is 'bug' already" in snippet_set.skipped[0].reason
+    assert "is already 'bug'" in snippet_set.skipped[0].reason
     assert "can't be written in a prompt" in snippet_set.snippets[1].problems[0]
 
 
@@ -24,8 +24,8 @@ def test_one_that_says_nothing_or_that_was_changed_since_the_yes_is_none(places)
     snippet_set = load_snippets(places.folders(lambda path, _: not path.endswith("a.md")))
     assert snippet_set.snippets == ()
     assert sorted(skipped_file.reason for skipped_file in snippet_set.skipped) == [
-        "it is not as it was when you trusted this project",
-        "it says nothing",
+        "it has changed since you trusted this project",
+        "it is empty",
     ]
 
 

@@ -77,7 +77,7 @@ def test_no_path_of_a_manifest_leads_out_of_the_plug_in(places):
     assert plugin.folder.further["agents"] == ()
     assert plugin.sources == ()
     assert len(plugin.problems) == 7
-    assert "'../hooks.json', which is no path within the plug-in" in plugin.problems[-1]
+    assert "'../hooks.json', which is not a path inside the plug-in" in plugin.problems[-1]
 
 
 def test_a_folder_that_is_no_plug_in_is_told_with_the_reason(places):
@@ -92,10 +92,10 @@ def test_a_folder_that_is_no_plug_in_is_told_with_the_reason(places):
     plugins = load_plugins(places.folders())
     assert plugins.plugins == ()
     assert [skipped_file.reason.partition(":")[0] for skipped_file in plugins.skipped] == [
-        "it holds neither .claude-plugin/plugin.json nor .cursor-plugin/plugin.json",
-        ".claude-plugin/plugin.json is no JSON",
-        ".claude-plugin/plugin.json holds no object",
-        "'a b' is no name of a plug-in",
+        "it has neither .claude-plugin/plugin.json nor .cursor-plugin/plugin.json",
+        ".claude-plugin/plugin.json is not JSON",
+        ".claude-plugin/plugin.json is not an object",
+        "'a b' is not a valid plug-in name",
     ]
 
 

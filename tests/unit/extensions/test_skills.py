@@ -61,16 +61,16 @@ def test_keys_of_claude_and_cursor_are_known_and_what_is_not_used_is_told(places
         ("issue", "branch"),
     )
     assert (loaded_skill.is_manual, loaded_skill.is_user_invocable) == (True, False)
-    assert loaded_skill.problems == ("nobody knows the key 'modle': did you mean 'model'?", "`context` is not used")
+    assert loaded_skill.problems == ("unknown key 'modle': did you mean 'model'?", "`context` is not used")
 
 
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("# No front matter", "it has no description, so nobody knows when to use it"),
-        (skill("name: a"), "it has no description, so nobody knows when to use it"),
+        ("# No front matter", "it has no description, so the agent can't tell when to use it"),
+        (skill("name: a"), "it has no description, so the agent can't tell when to use it"),
         (skill("name: ../x", "description: d"), ""),
-        (skill("name: a:b", "description: d"), "'a:b' is no name"),
+        (skill("name: a:b", "description: d"), "'a:b' is not a valid name"),
     ],
 )
 def test_a_folder_that_makes_no_skill_is_told(places, text, reason):
@@ -103,7 +103,7 @@ def test_no_link_leads_out_of_a_users_skill_and_a_link_to_a_skill_is_one(places,
     (loaded_skill,) = load_skills(places.folders()).skills
     assert read_skill_file(loaded_skill, "in.md") == b"In."
     assert loaded_skill.directory == tmp_path / "real"
-    with pytest.raises(InvalidExtension, match="leads out of"):
+    with pytest.raises(InvalidExtension, match="is outside"):
         read_skill_file(loaded_skill, "link.md")
 
 

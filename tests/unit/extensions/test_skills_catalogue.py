@@ -62,7 +62,7 @@ def test_a_manual_skill_and_one_for_other_files_are_not_told_with_the_reason(pla
     skills = load_skills(places.folders()).skills
     choices = choose_skills(skills, SkillQuery(paths=("a.py",)))
     assert [(choice.is_offered, choice.reason) for choice in choices] == [
-        (False, "only you call it: /a"),
-        (False, "no file at hand matches **/*.sql"),
+        (False, "only you can call it: /a"),
+        (False, "no file in use matches **/*.sql"),
     ]
     assert offered(choose_skills(skills, SkillQuery(paths=("db/x.sql",)))) == ["b"]

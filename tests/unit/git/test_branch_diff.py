@@ -51,7 +51,7 @@ def test_commits_and_what_is_not_committed_are_told_but_no_file_that_is_kept(rep
     assert "+more" in text
     assert "+two and a half" in text
     assert "hush" not in text
-    assert "1 more files, or such that are kept" in text
+    assert "1 more files, or files hidden from you" in text
 
 
 def test_in_a_subdirectory_only_what_lies_there_is_told(repository):
@@ -63,7 +63,7 @@ def test_in_a_subdirectory_only_what_lies_there_is_told(repository):
 
 
 def test_without_a_repository_that_is_said(tmp_path):
-    with pytest.raises(GitFailed, match="in no git repository"):
+    with pytest.raises(GitFailed, match="in a git repository"):
         find_base(tmp_path)
 
 
@@ -71,7 +71,7 @@ def test_what_is_reviewed_in_a_subdirectory_lies_there_with_new_files_but_none_t
     for name in ("sub/fresh.txt", "sub/hushed.txt", "outside.txt"):
         (repository / name).write_text(f"in {name}")
     reviewed_diff = read_reviewed_diff(repository / "sub", "", lambda path: path != "hushed.txt")
-    assert reviewed_diff.subject == "topic: 1 commit since main, and what is not committed"
+    assert reviewed_diff.subject == "topic: 1 commit since main, and uncommitted changes"
     assert [(hunk.path, hunk.start, hunk.lines) for hunk in list_right_hunks(reviewed_diff.patch)] == [
         ("b.txt", 1, ("two and a half",)),
         ("fresh.txt", 1, ("in sub/fresh.txt",)),

@@ -52,16 +52,16 @@ def test_a_list_of_entries_that_name_their_event_is_understood():
     ("hooks", "why"),
     [
         ({"preToolUze": [{"command": "x"}]}, "there is no such event. Did you mean preToolUse?"),
-        ({"afterTabFileEdit": [{"command": "x"}]}, "is not raised here"),
+        ({"afterTabFileEdit": [{"command": "x"}]}, "does not exist here"),
         ({"stop": {"command": "x"}}, "a list of hooks is expected"),
         ({"stop": ["x"]}, "an object with a command"),
         ({"stop": [{"command": "  "}]}, "has no command"),
-        ({"stop": [{"type": "prompt", "prompt": "is it done?"}]}, "of the type 'prompt' are not run"),
+        ({"stop": [{"type": "prompt", "prompt": "is it done?"}]}, "of type 'prompt' are not run"),
         ({"stop": [{"command": "x", "failclosed": True}]}, "Did you mean failClosed?"),
-        ({"stop": [{"command": "x", "timeout": "soon"}]}, "no number of seconds"),
-        ({"stop": [{"command": "x", "timeout": 4000}]}, "more than the 600 s"),
-        ({"stop": [{"command": "x", "async": True}]}, "it is waited for"),
-        ({"preToolUse": [{"command": "x", "matcher": "("}]}, "is no pattern"),
+        ({"stop": [{"command": "x", "timeout": "soon"}]}, "not a number of seconds"),
+        ({"stop": [{"command": "x", "timeout": 4000}]}, "exceeds the 600 s"),
+        ({"stop": [{"command": "x", "async": True}]}, "it runs synchronously"),
+        ({"preToolUse": [{"command": "x", "matcher": "("}]}, "is not a valid pattern"),
         (None, 'has no "hooks"'),
     ],
 )
@@ -75,21 +75,21 @@ def test_a_matcher_that_is_no_pattern_is_a_glob_and_told_of():
     hook_file = parsed({"preToolUse": [{"command": "x", "matcher": "*.py"}]})
     assert [(hook.matcher, hook.is_glob) for hook in hook_file.hooks] == [("*.py", True)]
     assert (
-        "'*.py' is no pattern: nothing to repeat at position 0; it is taken as a glob" in hook_file.problems[0].message
-    )
+        "'*.py' is not a valid pattern: nothing to repeat at position 0; it is used as a glob"
+    ) in hook_file.problems[0].message
 
 
 @pytest.mark.parametrize(
     ("matcher", "is_glob", "said"),
     [
-        ("Bahs", False, "is the name of no tool here: the hook may never run."),
-        ("bash", False, "is the name of no tool here"),
-        ("src/*.py", True, "is the name of no tool here: it is taken as a glob"),
-        ("/^Bash$/", True, "is the name of no tool here: it is taken as a glob"),
-        ("**/*.{ts,tsx}", True, "is no pattern"),
-        ("[", True, "is no pattern"),
-        (7, False, "is no text: the hook is asked about everything"),
-        ({"tool": "Bash"}, False, "is no text"),
+        ("Bahs", False, "is not the name of a tool here: the hook may never run."),
+        ("bash", False, "is not the name of a tool here"),
+        ("src/*.py", True, "is not the name of a tool here: it is used as a glob"),
+        ("/^Bash$/", True, "is not the name of a tool here: it is used as a glob"),
+        ("**/*.{ts,tsx}", True, "is not a valid pattern"),
+        ("[", True, "is not a valid pattern"),
+        (7, False, "is not text: the hook runs for everything"),
+        ({"tool": "Bash"}, False, "is not text"),
     ],
 )
 def test_a_matcher_that_can_match_no_tool_is_told_of(matcher, is_glob, said):
@@ -136,13 +136,13 @@ def test_settings_are_read_as_people_write_them(text, encoding):
 @pytest.mark.parametrize("text", ["{'hooks': {}}", '{"hooks": ', "hooks:\n  - x", "", '{"hooks": {}} {"hooks": {}}'])
 def test_a_file_that_can_not_be_read_is_told_of(text):
     (problem,) = parse_hook_file(text.encode(), CLAUDE).problems
-    assert problem.message.startswith("none of its hooks runs: it is no JSON")
+    assert problem.message.startswith("none of its hooks runs: it is not JSON")
 
 
 def test_rules_that_refuse_elsewhere_and_are_not_read_here_are_told_of_in_one_line():
     hook_file = parse_hook_file(b'{"permissions": {"deny": ["Read(.env)", "Bash(rm *)"]}}', CLAUDE)
     assert [problem.message for problem in hook_file.problems] == [
-        "its permissions.deny (2 rules) is not read here: [permissions] deny of config.toml is."
+        "its permissions.deny (2 rules) is not read here; only [permissions] deny of config.toml is."
     ]
     assert parse_hook_file(b'{"permissions": {"deny": []}}', CLAUDE) == HookFile()
 

@@ -8,7 +8,7 @@ import pytest
 
 from core.index import builder as chunkers_module
 from core.index.database import connect_for_reading, read_status
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 from tests.unit.index.index_content import build, finish, make_builder, read_content
 
 
@@ -163,7 +163,7 @@ def test_a_damaged_index_is_made_anew_while_it_is_used(project, database):
     builder.sweep()
     builder.recover(sqlite3.DatabaseError("database disk image is malformed"))
     finish(builder)
-    assert "made anew" in builder.status.problem
+    assert "being rebuilt" in builder.status.problem
     assert find(database, "work_7") == ["m7.py"]
 
 

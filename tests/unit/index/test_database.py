@@ -15,7 +15,7 @@ from core.index.database import (
     write_meta,
     write_status,
 )
-from core.protocol.queries.search import IndexStatus
+from core.protocol.events import IndexStatus
 
 
 def make(path):
@@ -58,7 +58,7 @@ def test_a_damaged_index_is_made_anew_and_that_is_said(tmp_path, damage):
     with pytest.raises(IndexFailed):
         connect_for_reading(path)
     connection, problem = make(path)
-    assert "made anew" in problem
+    assert "being rebuilt" in problem
     assert connection.execute("select count(*) from files").fetchone() == (0,)
     assert connect_for_reading(path)
 
@@ -106,7 +106,7 @@ def test_what_a_reader_reports_as_damaged_is_made_anew_and_that_is_said(tmp_path
     report_damage(path)
     connection, problem = make(path)
     assert "damaged" in problem
-    assert "made anew" in problem
+    assert "being rebuilt" in problem
     assert read_meta(connection, "a") is None
     connection.close()
     assert make(path)[1] == "", "once"
@@ -118,5 +118,5 @@ def test_a_directory_in_the_place_of_an_index_is_set_aside_and_that_is_said(tmp_
     (path / "kept").write_text("by whom?")
     connection, problem = make(path)
     assert connection.execute("select count(*) from files").fetchone() == (0,)
-    aside = tmp_path / problem.split()[-2]
+    aside = tmp_path / problem.split()[-1].rstrip(".")
     assert (aside / "kept").read_text() == "by whom?"

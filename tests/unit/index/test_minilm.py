@@ -56,5 +56,5 @@ def test_other_weights_are_refused(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
     monkeypatch.setattr(minilm, "_WEIGHTS", "other_weights")
     monkeypatch.setattr(minilm, "_RUNTIME", "json")
-    with pytest.raises(ConfigError, match="is not the model that is known"):
+    with pytest.raises(ConfigError, match="is not the expected model"):
         MiniLm()

@@ -77,6 +77,8 @@ def test_the_settings_go_before_what_is_found_and_the_docs_example_is_one(place,
 
 
 def test_a_program_that_is_not_there_is_named(place):
-    assert "`browser.executable`: nothing is no program." in explain_no_browser(BrowserSettings(executable="nothing"))
+    assert ("`browser.executable`: nothing is not a program.") in explain_no_browser(
+        BrowserSettings(executable="nothing")
+    )
     program(place / "chromium")
-    assert "`browser.command`: nothing is no program." in explain_no_browser(BrowserSettings(command=("nothing",)))
+    assert "`browser.command`: nothing is not a program." in explain_no_browser(BrowserSettings(command=("nothing",)))

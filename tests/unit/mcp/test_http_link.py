@@ -36,9 +36,9 @@ async def dial(host: str, inner: tuple[str, ...], *addresses: str) -> str:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "::1", "::ffff:127.0.0.1", "fe80::1"])
 async def test_i11_a_name_that_nobody_named_as_inner_is_not_reached_where_it_leads_inside(address):
-    with pytest.raises(WebFailed, match="not out in the public network"):
+    with pytest.raises(WebFailed, match="not on the public network"):
         await dial("login.example", ("far.example",), address)
-    with pytest.raises(WebFailed, match="not out in the public network"):
+    with pytest.raises(WebFailed, match="not on the public network"):
         await dial("login.example", (), "93.184.215.14", address)
 
 
@@ -97,7 +97,7 @@ def answer(body: bytes, **headers: str) -> Any:
 
 @pytest.mark.parametrize(
     ("is_packed", "said"),
-    [(False, "sends an answer of more than 0 MB"), (True, "packs its answer in a way that was not asked for")],
+    [(False, "sends an answer of more than 0 MB"), (True, "uses an encoding that was not requested")],
 )
 async def test_b10_an_answer_that_is_too_long_or_packed_is_not_read(monkeypatch, is_packed, said):
     body, headers = b"x" * 5_000, {}

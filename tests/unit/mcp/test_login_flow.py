@@ -18,7 +18,7 @@ def test_an_issuer_is_reached_by_https_or_on_this_machine(address):
 
 @pytest.mark.parametrize("host", ["issuer.example", "10.0.0.1", "localhost.example", "127.0.0.1.example"])
 def test_a_login_that_could_be_read_on_its_way_is_refused_whoever_named_its_host(host):
-    with pytest.raises(ToolFailed, match="not reached by https"):
+    with pytest.raises(ToolFailed, match="not reached over https"):
         check_addresses(SAFE, f"http://{host}/token")
-    with pytest.raises(ToolFailed, match="not reached by https"):
+    with pytest.raises(ToolFailed, match="not reached over https"):
         check_addresses(f"http://{host}/authorize", SAFE)

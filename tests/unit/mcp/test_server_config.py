@@ -80,7 +80,7 @@ def test_variables_of_both_dialects_are_replaced():
 
 def test_i10_a_variable_of_the_user_never_reaches_a_command_line():
     assert VARIABLES.expand("${HOME}/bin", is_public=True) == "/home/me/bin"
-    with pytest.raises(ConfigError, match="every process of this machine can read"):
+    with pytest.raises(ConfigError, match="all processes of this machine can read"):
         VARIABLES.expand("--token=${env:TOKEN}", is_public=True)
 
 
@@ -151,7 +151,7 @@ def test_what_an_entry_says_without_effect_is_told_and_the_server_counts():
     unknown = {"alwaysLoad": True, "oauth": {"authServerMetadataUrl": "https://a.example"}, "auth": {"ISSUER": "x"}}
     (server,), (problem,) = parse(far={"url": "https://far.example", "description": "Far.", **unknown})
     assert (server.name, problem.name) == ("far", "far")
-    for phrase in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "without effect"):
+    for phrase in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "ignored"):
         assert phrase in problem.reason
     _, (problem,) = parse(near={"command": "x", "headers": {}})
     assert '"headers" is not supported' in problem.reason

@@ -50,7 +50,7 @@ def test_m5_a_yes_without_a_permission_is_none_with_it():
 
 
 def test_m6_what_leaves_the_box_is_named_in_full():
-    with pytest.raises(ConfigError, match="no exact command"):
+    with pytest.raises(ConfigError, match="not name an exact command"):
         parse_rule("Machine(git push *)", "allow")
     rule = parse_rule("Machine(git push)", "allow")
     assert rule.matches("git push")
@@ -74,7 +74,7 @@ def test_anything_else_is_no_service(name):
 
 
 def test_m6_a_service_is_allowed_by_its_whole_name_and_denied_by_any_pattern():
-    with pytest.raises(ConfigError, match="no service"):
+    with pytest.raises(ConfigError, match="not name a service"):
         parse_rule("Service(localhost:*)", "allow")
     assert parse_rule("Service(localhost:*)", "deny").matches("localhost:5432")
     assert not parse_rule("Service(localhost:543)", "allow").matches("localhost:5432")

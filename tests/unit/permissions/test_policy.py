@@ -6,7 +6,8 @@ import pytest
 
 from core.errors import ConfigError
 from core.modes import Access
-from core.permissions.policy import CommandTerms, ExternalTerms, decide_call, decide_external, parse_rule
+from core.permissions.policy import CommandTerms, ExternalTerms, decide_call, decide_external
+from core.permissions.rules import parse_rule
 
 
 @pytest.mark.parametrize("access", [Access.READ, Access.ASK, Access.TODO, Access.PLAN, Access.PROPOSE])

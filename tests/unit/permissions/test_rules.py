@@ -181,8 +181,8 @@ def test_m10_nothing_else_of_a_project_relaxes_either(tmp_path):
     ("text", "line", "words"),
     [
         ('[permissions]\nallow = [\n  "Shell(ls)",\n  "Shel(ls)",\n]\n', 4, "not a permission rule"),
-        ('[permissions]\ndeny = ["WebFetch(http://x)"]\n', 2, "names no host"),
-        ('[permissions]\nask = ["Read(../x)"]\n', 2, "out of the workspace"),
+        ('[permissions]\ndeny = ["WebFetch(http://x)"]\n', 2, "does not name a host"),
+        ('[permissions]\nask = ["Read(../x)"]\n', 2, "outside the workspace"),
         ('[permissions]\nask = "Read(x)"\n', 2, "permissions.ask"),
         ("[permissions]\nrefuse = []\n", 2, "unknown key"),
     ],

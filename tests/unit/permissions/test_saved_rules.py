@@ -13,8 +13,9 @@ import pytest
 from core.errors import ConfigError, StateError
 from core.permissions import trust as identity
 from core.permissions.approval import Approval, hash_value
-from core.permissions.audit import AuditLog, read_entries, verify_log
-from core.permissions.saved_rules import SavedRules
+from core.permissions.audit import AuditLog, find_log_fault, read_entries
+from core.permissions.rules import parse_rule
+from core.permissions.saved_rules import SavedRules, SessionRules
 from core.permissions.trust import TrustStore, find_instructions, identify_directory, is_empty_directory
 from core.secrets import register_secret
 from core.user_dirs import get_state_dir
@@ -79,6 +80,15 @@ def test_m6_what_is_kept_is_the_digest_or_what_was_typed(project):
     assert [str(rule) for rule in remembered.parse_rules()] == ["Shell(npm run *)"]
     with pytest.raises(ConfigError):
         remembered.save("allow", MAKE, rule="npm")
+
+
+def test_the_rules_of_a_session_are_the_configured_and_the_saved_ones_of_now(project):
+    configured = [parse_rule("Shell(ls *)", "allow")]
+    rules = SessionRules(lambda: tuple(configured), SavedRules(project))
+    assert [str(rule) for rule in rules.load()] == ["Shell(ls *)"]
+    configured.append(parse_rule("Read(.env)", "deny"))
+    SavedRules(project).save("allow", MAKE, rule="WebFetch(example.org)")
+    assert [str(rule) for rule in rules.load()] == ["Shell(ls *)", "Read(.env)", "WebFetch(example.org)"]
 
 
 def test_answers_belong_to_one_project_and_can_be_forgotten(project, tmp_path):
@@ -242,23 +252,23 @@ def log(tmp_path):
 
 
 def test_the_audit_log_is_sealed_line_by_line(log):
-    assert verify_log(log) == ""
+    assert find_log_fault(log) is None
     lines = log.read_text().splitlines(keepends=True)
     log.write_text("".join(lines).replace("echo 2", "echo 9"))
-    assert verify_log(log) == "line 3 was changed"
+    assert find_log_fault(log) == "line 3 was changed"
     log.write_text("".join([*lines[:1], *lines[2:]]))
-    assert verify_log(log) == "line 2 does not follow the one before it"
+    assert find_log_fault(log) == "line 2 does not follow the one before it"
     log.write_text("".join([lines[0], lines[1], lines[1], *lines[2:]]))
-    assert verify_log(log) == "line 3 does not follow the one before it"
+    assert find_log_fault(log) == "line 3 does not follow the one before it"
     log.write_text("".join(lines) + "{")
-    assert verify_log(log) == "line 5 can't be read"
+    assert find_log_fault(log) == "line 5 can't be read"
 
 
 def test_the_chain_goes_on_after_a_restart_and_after_a_torn_line(log):
     audit = AuditLog(log.parent)
     audit.record("file.written", {"path": "a"})
     audit.close()
-    assert verify_log(log) == ""
+    assert find_log_fault(log) is None
     with log.open("ab") as file:
         file.write(b'{"torn')
     audit = AuditLog(log.parent)

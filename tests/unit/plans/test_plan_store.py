@@ -143,7 +143,7 @@ def test_a_check_names_every_fault_with_its_line(files):
         (10, "b depends on itself."),
         (10, "b depends on z, which does not exist."),
         (10, "There is a cycle: a -> b -> a."),
-        (11, "todo 3: the id a is that of the todo on line 3, too."),
+        (11, "todo 3: the id a is already used by the todo on line 3."),
         (12, "Todo c has no content."),
     ]
 
@@ -154,7 +154,7 @@ def test_a_check_names_every_fault_with_its_line(files):
         ("---\nname: [a\n---\nbody", "line 3"),
         ("---\nname: a\n  b: c\n---\n", "line 3"),
         ("no front matter", "line 1"),
-        ("---\n- a\n---\n", "no mapping"),
+        ("---\n- a\n---\n", "not a mapping"),
         ("---\ntodos: 5\n---\n", "todos is not a list"),
         ("---\ntodos:\n- content: x\n---\n", "todo 1: it has no id"),
         ("---\ntodos:\n- id: a\n  status: later\n---\n", "status later is unknown"),
@@ -172,7 +172,7 @@ def test_a_broken_file_is_named_with_its_line_and_left_alone(files, text, words)
 
 def test_bytes_that_are_no_text_are_an_error(files):
     files[PATH] = b"\xff"
-    with pytest.raises(PlanError, match="no UTF-8"):
+    with pytest.raises(PlanError, match="not UTF-8"):
         PlanStore(files).load(PATH)
 
 

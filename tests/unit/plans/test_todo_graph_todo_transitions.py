@@ -36,7 +36,7 @@ CHAIN = (todo("a"), todo("b", "a"), todo("c", "b"))
 
 def test_nothing_begins_before_what_it_depends_on():
     after = (CHAIN[0], replace(CHAIN[1], status="in_progress"), CHAIN[2])
-    with pytest.raises(ToolInputInvalid, match="b can't be in progress yet: it waits for a"):
+    with pytest.raises(ToolInputInvalid, match="b can't be in progress yet: it depends on a"):
         check_steps(CHAIN, after)
     done = (replace(CHAIN[0], status="completed"), *after[1:])
     assert list_step_problems(CHAIN, done) == ()
@@ -139,7 +139,7 @@ def test_the_user_begins_nothing_that_waits_and_completes_it_only_knowingly(todo
         if is_refused:
             with pytest.raises(CommandRejected) as refused:
                 check_not_blocked(todos, todo.id, status, anyway=anyway)
-            assert refused.value.message.endswith(f"it waits for {', '.join(waits)}.")
+            assert refused.value.message.endswith(f"it depends on {', '.join(waits)}.")
         else:
             check_not_blocked(todos, todo.id, status, anyway=anyway)
 
@@ -164,5 +164,5 @@ def test_of_a_plan_of_thousands_a_model_is_told_the_next_ones():
         todo(f"t{n}", *([f"t{n - 1}"] if n else []), status="completed" if n < 10 else "pending") for n in range(5_000)
     )
     text = format_todos(todos)
-    assert text.startswith("[ ] t10: t10\n[ ] t11: t11 (waits for t10)\n")
+    assert text.startswith("[ ] t10: t10\n[ ] t11: t11 (depends on t10)\n")
     assert text.endswith("(4,800 of 5,000 are left out, 10 are done)\nReady to start: t10.")

@@ -1,39 +1,12 @@
 # ruff: noqa: E501 (a table of lines)
 from __future__ import annotations
 
-import pytest
+from collections.abc import Iterator
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from core.plans.plan_file import render_new_plan
-from core.plans.yaml_parser import YamlError, parse_events, parse_plain
-from core.protocol.documents import Plan, Todo
-from tests.support.plan_files import PLAN_FILES
-
-
-def front(text: str) -> str:
-    return text.removeprefix("\ufeff").replace("---\r\n", "---\n").split("---\n")[1]
-
-
-def both(text: str) -> tuple[object, object]:
-    try:
-        return parse_plain(text), parse_events(text)
-    except YamlError:
-        return parse_plain(text), None
-
-
-@pytest.mark.parametrize("name", PLAN_FILES)
-def test_it_agrees_with_the_parser_or_has_no_answer(name):
-    quick, slow = both(front(PLAN_FILES[name]))
-    assert quick in (None, slow)
-
-
-@pytest.mark.parametrize(
-    "name", ["as we write it", "without dependencies", "dashes in the first column", "crlf", "comments everywhere"]
-)
-def test_the_usual_files_need_no_parser(name):
-    assert parse_plain(front(PLAN_FILES[name])) is not None
-
+from core.plans.yaml_parser import YamlError, YamlMapping, YamlNode, YamlScalar, YamlSequence, parse_yaml
 
 lines = st.lists(
     st.sampled_from(
@@ -48,26 +21,30 @@ lines = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=600, deadline=None)
+def scalars(node: YamlNode | None) -> Iterator[YamlScalar]:
+    """The scalars of a tree whose place is their own."""
+    match node:
+        case YamlScalar():
+            yield from [node] if node.is_own else []
+        case YamlSequence():
+            for child in node.items if node.is_own else ():
+                yield from scalars(child)
+        case YamlMapping():
+            for pair in node.pairs if node.is_own else ():
+                yield from () if pair.is_merged else (pair.key, *scalars(pair.value))
+
+
+@settings(max_examples=300, deadline=None)
 @given(lines)
-def test_whatever_is_written_it_agrees_with_the_parser_or_has_no_answer(rows):
-    quick, slow = both("\n".join(rows) + "\n")
-    assert quick in (None, slow)
-
-
-@settings(max_examples=80, deadline=None)
-@given(st.text(max_size=30), st.lists(st.text(max_size=30).filter(str.strip), max_size=3))
-def test_it_agrees_on_what_we_write(overview, contents):
-    todos = tuple(
-        Todo(id=f"t{n}", content=content, dependencies=("t0",) * (n > 0)) for n, content in enumerate(contents)
-    )
-    text = render_new_plan(
-        Plan(
-            path="p",
-            name="Name",
-            overview=overview.replace("\r", ""),
-            todos=tuple(t for t in todos if "\r" not in t.content),
-        )
-    )
-    quick, slow = both(front(text))
-    assert quick in (None, slow)
+def test_whatever_is_written_a_word_stands_where_its_node_says_or_the_text_is_refused(rows):
+    text = "\n".join(rows) + "\n"
+    root, line = None, 1
+    try:
+        root = parse_yaml(text)
+    except YamlError as error:
+        line = error.line
+    assert 1 <= line <= len(rows) + 1
+    for scalar in scalars(root):
+        if not scalar.style and scalar.text is not None and "\n" not in text[scalar.start : scalar.end]:
+            assert text[scalar.start : scalar.end] == scalar.text
+            assert text.count("\n", 0, scalar.start) + 1 == scalar.line

@@ -82,10 +82,10 @@ def test_a_file_of_the_users_replaces_what_it_names_and_nothing_else(mine):
     [
         ("instance_template: |\n  {{ taks }}\n", ["line 1", "`instance_template`", "`taks`", "does not exist"]),
         ("\nsystem_template: |\n  {{ task }}\n", ["line 2", "`system_template`", "`task`"]),
-        ("instance_template: |\n  {% if %}\n", ["`instance_template`", "no valid template"]),
+        ("instance_template: |\n  {% if %}\n", ["`instance_template`", "not a valid template"]),
         ("instnace_template: x\n", ["line 1", "unknown key `instnace_template`"]),
-        ("instance_template: [1]\n", ["`instance_template` is to be a text"]),
-        ("instance_template: ''\n", ["is to be a text"]),
+        ("instance_template: [1]\n", ["`instance_template` has to be text"]),
+        ("instance_template: ''\n", ["has to be text"]),
         ("timeout: soon\n", ["`timeout`", "seconds"]),
         ("timeout: 0\n", ["`timeout`", "1 to 600"]),
         ("a: [\n", ["not valid YAML", "line 2"]),
@@ -119,7 +119,7 @@ def test_what_is_only_found_when_a_text_is_filled_in_is_named_too(mine, source, 
 def test_a_file_that_is_not_there_or_no_text_is_an_error(tmp_path):
     with pytest.raises(ConfigError, match=r"can't be read.*No such file"):
         load_command_templates(tmp_path / "gone.yaml")
-    with pytest.raises(ConfigError, match="no regular file"):
+    with pytest.raises(ConfigError, match="not a regular file"):
         load_command_templates(tmp_path)
     (tmp_path / "latin.yaml").write_bytes(b"timeout: 3 # \xe9")
     with pytest.raises(ConfigError, match="not UTF-8"):

@@ -101,6 +101,18 @@ def test_what_ollama_listens_on_becomes_an_address(monkeypatch, host, url):
     assert find_base_url("ollama", PLAIN) == url
 
 
+def test_one_variable_takes_all_local_servers_from_their_usual_ports_unless_an_address_is_configured(monkeypatch):
+    monkeypatch.setenv("AGENT_TUI_LOCAL_SERVERS", "127.0.0.1:7")
+    local = {name for name, preset in KNOWN.items() if preset.local}
+    assert {
+        name for name in KNOWN if name != "azure" and find_base_url(name, PLAIN) == "http://127.0.0.1:7/v1"
+    } == local
+    configured = Settings(providers={"vllm": ProviderSettings(base_url="http://box.lan/v1")})
+    assert find_base_url("vllm", configured) == "http://box.lan/v1"
+    monkeypatch.setenv("OLLAMA_HOST", "127.0.0.1:8")
+    assert find_base_url("ollama", PLAIN) == "http://127.0.0.1:8/v1"
+
+
 @pytest.mark.parametrize("bad", ["not an address", "ftp://x/v1", "http://", "127.0.0.1:8000/v1"])
 def test_an_address_that_is_none_names_its_source(monkeypatch, bad):
     monkeypatch.setenv("OPENAI_BASE_URL", bad)
@@ -142,7 +154,7 @@ DATED = Settings(
 
 
 def test_azure_is_where_the_account_is(monkeypatch):
-    with pytest.raises(ConfigError, match="nothing says where Azure OpenAI is"):
+    with pytest.raises(ConfigError, match="the address of Azure OpenAI is not set"):
         resolve_provider("azure/my-gpt")
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", f"{AZURE}/")
     endpoint = build_endpoint("azure", PLAIN, "my-gpt")
@@ -157,7 +169,8 @@ def test_azure_is_where_the_account_is(monkeypatch):
     assert build_endpoint("azure", DATED, "m").query == {"api-version": "x"}
 
 
-def test_every_preset_has_an_address_that_can_be_used():
+def test_every_preset_has_an_address_that_can_be_used(monkeypatch):
+    monkeypatch.delenv("AGENT_TUI_LOCAL_SERVERS")
     for name, known in KNOWN.items():
         if known.base_url:
             assert build_endpoint(name, PLAIN).base_url == known.base_url

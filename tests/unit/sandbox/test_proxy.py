@@ -171,7 +171,7 @@ async def test_i11_n11_a_name_that_leads_into_private_space_is_refused_after_the
     async with proxy(tmp_path, "example.test", public=is_public, addresses=("93.184.216.34", address)) as on:
         answer = await on.say(f"CONNECT example.test:{on.outside.port} HTTP/1.1\r\n\r\n")
         assert answer.startswith(b"HTTP/1.1 403")
-        assert b"not out in the public network" in answer
+        assert b"not on the public network" in answer
         assert on.looked_up == ["example.test"]
         assert on.refused == []
         assert on.passed == []
@@ -181,7 +181,7 @@ async def test_i11_n11_a_name_that_leads_into_private_space_is_refused_after_the
 async def test_i11_n11_an_address_of_this_machine_is_refused_even_if_it_was_granted(tmp_path, host):
     async with proxy(tmp_path, "127.0.0.1", "::1", "::ffff:127.0.0.1", "169.254.169.254", public=is_public) as on:
         answer = await on.say(f"CONNECT {host}:{on.outside.port} HTTP/1.1\r\n\r\n")
-        assert b"not out in the public network" in answer
+        assert b"not on the public network" in answer
         assert on.outside.heard == b""
 
 

@@ -174,7 +174,7 @@ def test_d4_a_full_disk_refuses_the_record_and_keeps_the_log_whole(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
         signal.signal(signal.SIGXFSZ, ignored)
     assert full.value.code == "state_unwritable"
-    assert "Make room" in full.value.hint
+    assert "Free some space" in full.value.hint
     log.append(envelope(12))
     log.close()
     assert scan(path).envelopes == [*envelopes, envelope(11, "the end"), envelope(12)]

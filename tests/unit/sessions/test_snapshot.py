@@ -69,7 +69,7 @@ def test_n16e_a_torn_record_behind_the_snapshot_is_mended_and_told(tmp_path):
         file.write(b'{"crc":"0000')
     contents, mended, used = opened(tmp_path)
     assert (contents, used) == (SAID, False)
-    assert "12 other bytes were kept in log.damaged-1" in mended
+    assert "12 other bytes were saved in log.damaged-1" in mended
 
 
 @pytest.mark.parametrize("place", [0, 40, 2000, -1])

@@ -68,7 +68,7 @@ def test_an_unknown_session_is_refused_by_name(workspace, name):
 def test_a_state_directory_that_is_a_file_is_explained(workspace, monkeypatch, tmp_path):
     (tmp_path / "state").write_text("")
     monkeypatch.setenv("AGENT_TUI_STATE_DIR", str(tmp_path / "state"))
-    with pytest.raises(StateError, match="can't be made") as refused:
+    with pytest.raises(StateError, match="can't be created") as refused:
         SessionStore(workspace).create()
     assert "AGENT_TUI_STATE_DIR" in refused.value.hint
 

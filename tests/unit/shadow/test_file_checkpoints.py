@@ -115,7 +115,7 @@ def test_d10_what_waits_again_over_the_users_edit_is_merged_or_a_conflict(review
     assert review.shadow.checkpoints.restore("one").left == ()
     assert review.shadow.read("merged") == TEN.replace(b"3", b"three").replace(b"8", b"mine")
     assert review.state.changes["merged"].conflict == ""
-    assert "edited in the same place" in review.state.changes["clash"].conflict
+    assert "at the same place" in review.state.changes["clash"].conflict
     assert review.disk("clash") == TEN.replace(b"3", b"mine")
 
 

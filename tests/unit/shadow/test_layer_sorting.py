@@ -18,4 +18,4 @@ def test_a_file_larger_than_what_can_be_edited_is_decided_as_a_whole(review, mon
         [("data.csv", "large", 1, size)] if is_bulk else []
     )
     assert list(review.state.changes) == ([] if is_bulk else ["data.csv"])
-    assert any("decided as a whole" in note for note in effects.notes) is is_bulk
+    assert any("accepted or rejected as a whole" in note for note in effects.notes) is is_bulk

@@ -238,7 +238,7 @@ def test_what_commands_left_beside_the_review_comes_along_and_the_state_of_git_o
     assert one.join(review).notes == ()
     notes = " ".join(two.join(review).notes)
     assert "out/shared" in notes
-    assert "state of git (.git" in notes
+    assert "git state (.git" in notes
     read = review.shadow.read
     assert [read(f"out/{name}") for name in ("kept", "shared", "one/own", "two/own", "stale")] == [
         b"before", b"22", b"1", b"22", None,
@@ -303,7 +303,7 @@ def test_what_has_no_place_here_is_refused_and_taken_over_when_it_has(review):
     review.shadow.write("x/in", b"below a directory\n")
     joined = child.join(review)
     assert (joined.refused, joined.paths) == (("x",), ("x", "y"))
-    assert "could not be taken over" in joined.notes[0]
+    assert "could not be merged" in joined.notes[0]
     review.shadow.resolve("x/in", (), "reject")
     assert child.join(review, done={"y"}).refused == ()
     assert {path: review.shadow.read(path) for path in review.state.changes} == {"x": b"a file\n", "y": b"y\n"}

@@ -31,7 +31,7 @@ def test_a_long_one_keeps_head_and_tail_and_the_file_has_it_all(tmp_path, size):
     output.close()
     assert output.render_text().startswith(text[:10])
     assert output.render_text().endswith(text[-10:])
-    assert "80 characters left out; the whole is kept: read_file output:call_1.txt" in output.render_text()
+    assert "80 characters left out; full output: read_file output:call_1.txt" in output.render_text()
     assert read_spilled(tmp_path, output.spilled_path) == text.encode()
 
 
@@ -52,7 +52,7 @@ def test_a_disk_that_refuses_costs_the_middle_and_nothing_else(tmp_path):
     output = CommandOutput(tmp_path, "call_1")
     output.add("a" * 100)
     assert output.spilled_path == ""
-    assert "could not be kept" in output.render_text()
+    assert "could not be saved" in output.render_text()
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,9 @@ def test_a_disk_that_refuses_costs_the_middle_and_nothing_else(tmp_path):
         ({}, "changed nothing"),
         ({"edited": ("a",), "created": ("b", "c")}, "changed: edited a; created b, c; pending review"),
         ({"deleted": tuple(f"build/{n}" for n in range(12))}, "changed: deleted 12 files below build; pending review"),
-        ({"generated": 1200}, "changed: 1,200 generated files; kept beside the review"),
+        ({"generated": 1200}, "changed: 1,200 generated files; kept outside the review"),
         ({"notes": ("p: dropped",)}, "changed nothing; p: dropped"),
-        ({"discarded": True}, "what it changed was discarded"),
+        ({"discarded": True}, "its changes were discarded"),
     ],
 )
 def test_what_a_command_did_is_one_line(effects, line):

@@ -63,7 +63,7 @@ def test_n30_what_a_check_may_depend_on_is_no_prose(path):
 def test_n30_a_judge_that_was_changed_by_the_same_change_is_named_in_the_mark(kind):
     judged = change("src/a.py", replace(check(kind), changed_here=("tests/test_a.py",)))
     assert build_check_badges(judged) == [(f" ✓ {CHANGED_MARK} ", "$text-warning")]
-    assert "by tests or settings changed here (tests/test_a.py)" in describe_check(judged)[0]
+    assert "with tests or settings changed here (tests/test_a.py)" in describe_check(judged)[0]
 
 
 def test_n30_no_text_of_the_program_calls_a_file_tested():

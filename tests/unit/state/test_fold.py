@@ -75,7 +75,7 @@ def test_of_tasks_that_a_crash_cut_off_the_model_is_told_who_can_go_on_and_what_
     contents = [message.content for message in state.messages if isinstance(message, ToolMessage)]
     assert contents[0].startswith("[generalPurpose sub_one did not finish: it was stopped.")
     assert contents[1:] == [
-        "Two is done.\n\n[generalPurpose sub_two is done, and its changes are among yours.]",
+        "Two is done.\n\n[generalPurpose sub_two is done, and its changes are merged into yours.]",
         INTERRUPTED_RESULT,
     ]
 

@@ -37,14 +37,14 @@ def test_a_nul_in_any_argument_of_any_tool_is_an_error_of_the_call(name):
     texts = {key: list_texts(schema, "a\0b") for key, schema in properties.items()}
     odd = {key: value for key, value in texts.items() if "\\u0000" in json.dumps(value)}
     for key, value in odd.items():
-        with pytest.raises(ToolInputInvalid, match=r"holds a NUL character \(U\+0000\)"):
+        with pytest.raises(ToolInputInvalid, match=r"contains a NUL character \(U\+0000\)"):
             convert_arguments(tool, json.dumps({key: value}))
 
 
 def test_a_nul_in_a_list_that_was_sent_as_a_text_is_found():
     todos = json.dumps([{"id": "1", "content": "a\0", "status": "pending"}])
     arguments = json.dumps({"merge": False, "todos": todos})
-    with pytest.raises(ToolInputInvalid, match="todos holds a NUL character"):
+    with pytest.raises(ToolInputInvalid, match="todos contains a NUL character"):
         convert_arguments(TOOLS["todo_write"], arguments)
 
 

@@ -226,8 +226,8 @@ def test_a_call_of_another_agents_tool_is_understood(name, arguments, own, value
     [
         ("Bash", {"command": "ls", "timeout": 3600}, "in seconds"),  # an hour, or four seconds: nobody knows
         ("Bash", {"command": "ls", "required_permissions": ["localhost:99999"]}, "1 to 65535"),
-        ("Bash", {"command": "ls", "required_permissions": ["localhost:0"]}, "'localhost:0' is no permission"),
-        ("Bash", {"command": "ls", "required_permissions": ["usb"]}, "there are network, git_write, all"),
+        ("Bash", {"command": "ls", "required_permissions": ["localhost:0"]}, "'localhost:0' is not a permission"),
+        ("Bash", {"command": "ls", "required_permissions": ["usb"]}, "valid: network, git_write, all"),
         ("Bash", {"command": ["ls", 5]}, "Expected `str`"),
         ("update_memory", {"knowledge_to_store": "k", "action": "delete"}, "no argument 'action'"),
         ("AskUserQuestion", {"question": "Which?"}, "options"),

@@ -109,7 +109,7 @@ def test_a_call_through_call_tool_that_means_nothing_stays_and_is_refused(argume
 
 def test_an_argument_of_the_inner_call_that_is_no_json_is_refused_in_words():
     call = unwrap_call(ToolCall(id="c1", name="call_tool", arguments='{"name": "read_file", "arguments": "{a}"}'))
-    assert "no valid JSON" in refused(call.name, call.arguments)
+    assert "not valid JSON" in refused(call.name, call.arguments)
 
 
 def test_a_call_by_its_own_name_is_left_as_it_is():
@@ -143,16 +143,16 @@ def test_v3_values_of_certain_meaning_are_taken():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ('{"target_file": ', "no valid JSON"),
+        ('{"target_file": ', "not valid JSON"),
         ("[]", "expected an object, got list"),
         ("{}", "missing required field `target_file`"),
         ('{"target_file": 5}', "Expected `str`, got `int`"),
         ('{"target_file": "a", "ofset": 1}', "Did you mean offset?"),
         ('{"target_file": "a", "target_file": "b"}', "given more than once"),
         ('{"target_file": "a", "path": "b"}', "given twice"),
-        ('{"target_file": "a", "offset": NaN}', "no valid JSON"),
-        ('{"target_file": "\\ud800"}', "no valid JSON"),
-        ("[" * 200_000, "no valid JSON"),
+        ('{"target_file": "a", "offset": NaN}', "not valid JSON"),
+        ('{"target_file": "\\ud800"}', "not valid JSON"),
+        ("[" * 200_000, "not valid JSON"),
         ('{"target_file": "' + "a" * 10_000_000 + '"}', "too large"),
         ('{"target_file": "a", "limit": -1}', "limit"),
     ],
@@ -197,4 +197,4 @@ def test_names_that_are_of_no_tool_are_told_with_the_one_that_is_meant():
     ]
     assert explanations[0].endswith("Did you mean run_terminal_cmd?")
     assert "delete_file" in explanations[1]
-    assert explanations[2].endswith("no tool of that name.")
+    assert explanations[2].endswith("no tool with that name.")

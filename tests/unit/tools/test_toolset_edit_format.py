@@ -143,10 +143,10 @@ async def test_the_answer_says_which_parts_did_not_match_exactly(four):
         {"old_string": "return 2", "new_string": "return 20"},
     ]
     outcome = await ran(four, "multi_edit", file_path="c.py", edits=edits)
-    assert "Not all matched exactly (1: another indentation; the new text was indented to fit)." in outcome.content
+    assert "Not all matched exactly (1: different indentation; the new text was indented to fit)." in outcome.content
     patch = "*** Begin Patch\n*** Update File: c.py\n@@\n def g():\n-    return 20\n+    return 30\n*** End Patch"
     outcome = await ran(four, "apply_patch", patch=patch)
-    assert "Matched with another indentation" in outcome.content
+    assert "Matched with different indentation" in outcome.content
     assert four.now("c.py") == b"def f():\n\treturn 10\n\n\ndef g():\n\treturn 30\n"
 
 
@@ -168,7 +168,7 @@ async def test_what_rules_can_not_decide_needs_a_model(files):
 
 async def test_drafts_replace_a_range_append_and_create(files):
     files.put("a.py", "one\ntwo\nthree\n")
-    assert "laid on the range" in (await ran(files, "file_edit", path="a.py", draft="2\n", start=2, end=2)).content
+    assert "placed in the range" in (await ran(files, "file_edit", path="a.py", draft="2\n", start=2, end=2)).content
     assert "appended" in (await ran(files, "file_edit", path="a.py", draft="four\n", start=-1, end=-1)).content
     assert files.now("a.py") == b"one\n2\nthree\nfour\n"
     await ran(files, "file_edit", path="b.py", draft="new\n", start=1, end=-1)

@@ -137,7 +137,7 @@ async def test_a_text_that_never_ends_is_cut():
         host.endless = b"word " * 20_000
         fetched_page = await fetch(host, "http://example.org/endless")
         assert len(fetched_page.text) == MAX_TEXT_BYTES
-        assert "only its beginning" in fetched_page.note
+        assert "only the beginning" in fetched_page.note
 
 
 async def test_a_page_of_50_mb_is_cut_and_a_file_of_it_refused():
@@ -178,7 +178,7 @@ async def test_where_an_answer_leads_to_may_be_written_in_utf_8_or_with_spaces(t
 
 async def test_an_answer_that_leads_to_no_page_is_named():
     async with WebHost({"/": moved("ftp://example.org/")}) as host:
-        with pytest.raises(WebFailed, match=r"example\.org leads to an address that can't be used: it does not"):
+        with pytest.raises(WebFailed, match=r"example\.org points to an invalid address: it does not"):
             await fetch(host, "http://example.org/")
 
 

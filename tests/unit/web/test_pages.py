@@ -154,7 +154,7 @@ def test_a_long_text_is_shown_by_its_beginning_and_its_sections():
         assert f"{place:>8,}  {title}" in excerpt
     assert "# no" not in [title for _, title in list_headings(text)]
     assert show_matches(text, "PART 7").count("[at ") == 1
-    assert "does not stand" in show_matches(text, "absent")
+    assert "is not in" in show_matches(text, "absent")
 
 
 @given(st.text(alphabet="ab \n#`", max_size=60).map(lambda part: part * 1200))
@@ -162,7 +162,7 @@ def test_the_parts_of_a_text_are_the_text(text):
     whole, place = "", 0
     while place < len(text):
         excerpt = show_part(text, place)
-        part, mark, rest = excerpt.partition("\n\n[Until ") if len(text) - place > PART_CHARS else (excerpt, "", "")
+        part, mark, rest = excerpt.partition("\n\n[Up to ") if len(text) - place > PART_CHARS else (excerpt, "", "")
         whole += part
         place = int(rest.rpartition("offset=")[2].rstrip(".]")) if mark else len(text)
     assert whole == text

@@ -25,10 +25,10 @@ HELP_SIGN: Final = "?"
 HELP_WAIT: Final = 0.2  # seconds without another key after which a lone sign asks for help
 ANSWER_WAIT: Final = 0.4  # the same for a letter that answers, as a word may start with it
 
-STEERING_PLACEHOLDER: Final = "The turn runs. Enter adds to it, escape stops it."
-COMMAND_PLACEHOLDER: Final = "Type a command.   ?… asks the agent   /policy confirm lets it work"
-TRANSCRIPT_PLACEHOLDER: Final = "enter opens a row   c copies it   G goes to the end   esc comes back here"
-QUESTION_PLACEHOLDER: Final = "Choose an answer above, or write your own here."
+STEERING_PLACEHOLDER: Final = "Working… Enter adds a message, Esc stops"
+COMMAND_PLACEHOLDER: Final = "Type a command   ?… ask the agent   /policy confirm to let it work"
+TRANSCRIPT_PLACEHOLDER: Final = "enter open   c copy   G go to the end   esc back here"
+QUESTION_PLACEHOLDER: Final = "Choose an answer above or type your own…"
 
 
 class Prompt(CompletingEditor):

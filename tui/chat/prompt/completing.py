@@ -23,7 +23,7 @@ _MENTION: Final = re.compile(r"(?:^|\s)@([^\s@]*)$")
 _COMMAND: Final = re.compile(r"/([A-Za-z0-9_.:-]*)")
 _SNIPPET: Final = re.compile(r"(?:^|\s);([A-Za-z0-9_.-]*)$")
 _PATH: Final = re.compile(r"(?:^|[\s\"'=(])((?:[\w.+~-]+/)+[\w.+~-]*|[\w+~-]{2,}\.\w*)$")
-SEARCH_PLACEHOLDER: Final = "Type words of an earlier prompt.   enter takes it   esc goes back"
+SEARCH_PLACEHOLDER: Final = "Search earlier prompts…   enter use   esc back"
 
 
 class PromptHistory:

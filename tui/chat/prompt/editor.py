@@ -246,9 +246,9 @@ class PromptEditor(TextArea, OrderedBindings):
         """Replace the chip at the cursor, else the last one of the line, by its pasted text."""
         row, column = self.cursor_location
         if (chip := self.pastes.find_at(self.document.get_line(row), column)) is None:
-            self.app.notify("There is no [pasted …] in this line.", markup=False)
+            self.app.notify("No [pasted …] in this line.", markup=False)
         elif len(chip[1]) > MAX_UNFOLDED:
-            self.app.notify("That is too long to be edited here. It is sent as a whole.", markup=False)
+            self.app.notify("Too long to edit here. It is sent in full.", markup=False)
         else:
             (start, end), text = chip
             result = self.replace(text, (row, start), (row, end), maintain_selection_offset=False)
@@ -378,7 +378,7 @@ class PromptEditor(TextArea, OrderedBindings):
             self.move_cursor(self.locate(clamp(self.text, self.find_index(self.cursor_location))))
 
     def _apply(self, edit: Edit) -> bool:
-        """Carry an edit out. One that would leave a piece of a chip takes all of it, or is dropped if it writes."""
+        """Apply an edit. One that would cut a chip covers all of it, or is dropped if it inserts text."""
         start, end = edit.start, edit.end
         if chip_span := cuts_chip(self.text, start, end):
             if edit.text:

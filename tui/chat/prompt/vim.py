@@ -293,7 +293,7 @@ class Reaction(NamedTuple):
 
 
 class VimKeys:
-    """One user's hands on one text. A new one inserts."""
+    """The state of Vim's keys for one text. It starts in insert mode."""
 
     def __init__(self) -> None:
         self.mode: VimMode = "insert"
@@ -312,7 +312,7 @@ class VimKeys:
         return f"{names[self.mode]} {self.pending_keys}".strip()
 
     def insert(self) -> None:
-        """Begin as a new text does."""
+        """Start in insert mode, as a new text does."""
         self.mode, self.pending_keys, self._inserting = "insert", "", None
 
     def press(self, key: str, text: str, cursor: int, anchor: int | None = None) -> Reaction | None:
@@ -348,7 +348,7 @@ class VimKeys:
         return self._adopt_buffer(buffer)
 
     def _adopt_buffer(self, buffer: VimBuffer) -> Reaction:
-        """Adopt the state of the desk, and move the cursor to a valid position."""
+        """Adopt the state of the buffer, and move the cursor to a valid position."""
         if buffer.mode == "insert":
             self._inserting = (buffer.text, buffer.cursor, buffer.count if buffer.repeats else 1)
         self.mode, self._register = buffer.mode, buffer.register

@@ -20,7 +20,7 @@ CONTEXT_ABOVE: Final = 3  # rows of context above a hunk that is scrolled into v
 MAX_LINE_LENGTH: Final = 8_000
 MAX_MARKS: Final = 200
 CHANGED: Final = ("removed", "added")
-LEFT_OUT: Final = "The rest of this diff is left out because it is very long. A verdict counts for all of it."
+LEFT_OUT: Final = "This diff is very long; the rest is not shown. A verdict applies to all of it."
 MAX_DIAGNOSTIC_ROWS: Final = 4  # of one diagnostic
 
 # group, file: above the lines of a file; rest, more: continuation of a note or of a diagnostic
@@ -215,7 +215,7 @@ class _LayoutBuilder:
             self._add_described_hunk(0)
 
     def enter_hunk(self, hunk: int) -> None:
-        """The next row belongs to `hunk`, -1 = to none."""
+        """Assign the following rows to `hunk`, -1 = to none."""
         if hunk == self._open:
             return
         if self._open >= 0:
@@ -290,7 +290,7 @@ class _LayoutBuilder:
 
 
 def _describe_rename(change: Change) -> list[str]:
-    rest = "; any of its edits brings this along, rejected it takes them all, s parts it"
+    rest = "; accepting any edit also accepts this, rejecting this rejects them all, s splits it"
     return [f"renamed from {format_path(change.renamed_from)}{rest if len(change.hunks) > 1 else ''}"]
 
 

@@ -24,7 +24,7 @@ from tui.review.diff.layout import (
     find_visible_targets,
     layout_diff,
 )
-from tui.review.verdicts import SentVerdicts
+from tui.review.diff.verdicts import SentVerdicts
 from tui.text import expose_text, render_prose
 from tui.widgets.diagnostics import DiagnosticReports, group_by_line
 from tui.widgets.text_rows import find_line_breaks, measure_text

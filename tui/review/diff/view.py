@@ -427,7 +427,7 @@ class PageLoader:
         try:
             diff = await self.load(page.path, page.context)
         except Exception as error:  # any error appears in place of the lines
-            page.problem = f"The change can't be shown\n\n{render_prose(str(error))}"
+            page.problem = f"Can't show this change\n\n{render_prose(str(error))}"
             view.lay_out_again([page])
             return
         if page.change != requested_change and (diff is None or diff.change != page.change):

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from textual.message import Message
 
 from tui.screens.controller import Controller, Handler, ScreenContext
-from tui.screens.controllers.agents import AgentController, BackgroundController
 from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
@@ -22,8 +21,8 @@ from tui.screens.controllers.prompt_completion import CompletionController
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.controllers.review import CommitController, FindingController, ReviewController
 from tui.screens.controllers.search import NameController, SearchController
-from tui.screens.controllers.sessions import ChatController, SessionController
-from tui.screens.controllers.turn import QueueController, RewindController, TurnController
+from tui.screens.controllers.sessions import BackgroundController, ChatController, SessionController
+from tui.screens.controllers.turn import AgentController, QueueController, RewindController, TurnController
 
 
 class ControllerSet:

@@ -64,7 +64,7 @@ class Situation(NamedTuple):
 
 
 class Announcements(Static):
-    """The last things that were announced, one a line, for ears."""
+    """The last announcements, one per line, for screen readers."""
 
     DEFAULT_CSS = "Announcements { height: auto; max-height: 3; }"
 
@@ -93,14 +93,14 @@ class AttentionController(Controller):
         self._show()
 
     def update(self) -> None:
-        """Report the session's state, and notify the user of news that require them."""
+        """Report the session's state, and notify the user of news that need their attention."""
         before, self._situation = self._situation, Situation.read(self.context.state)
         state = self.context.state
         question_keys = frozenset((*state.approvals, *state.questions))
         known_keys, self._known_questions = self._known_questions, question_keys
         self._show()
         if before.is_working != self._situation.is_working and self._situation.is_working:
-            self._announce("The agent works.")
+            self._announce("The agent is working.")
         if (
             known_keys is None or not self.context.bridge.caught_up.is_set()
         ):  # replayed events of an old session are no news
@@ -114,7 +114,7 @@ class AttentionController(Controller):
         state = self.context.state
         for key, approval in state.approvals.items():
             if key in new:
-                return f"Asks for your yes: {approval.subject}"
+                return f"Asks for approval: {approval.subject}"
         question = next(state.questions[key] for key in state.questions if key in new)
         return f"Asks: {question.title or question.questions[0].text}"
 
@@ -166,7 +166,7 @@ class AttentionController(Controller):
                 start_new_session=True,
             )
         except OSError as fault:
-            self.context.notify_user(f"notify.command: {words[0]} can't be started: {fault.strerror}.", is_error=True)
+            self.context.notify_user(f"notify.command: {words[0]} did not start: {fault.strerror}.", is_error=True)
             return
         try:
             async with asyncio.timeout(COMMAND_TIMEOUT):

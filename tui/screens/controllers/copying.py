@@ -26,7 +26,7 @@ from tui.terminal.driver import TerminalDriver
 CODE_BLOCK: Final = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
 _ANSWER_KINDS: Final = frozenset({"text", "code_block"})
 USAGE: Final = "/copy, /copy code [NUMBER], /copy hunk, /copy patch, /copy runs"
-COMPARE_FIRST: Final = "No runs are compared: on the debug board v compares one with the run before it."
+COMPARE_FIRST: Final = "No runs compared yet: press v on the debug board."
 
 
 class CopyController(Controller):
@@ -36,7 +36,7 @@ class CopyController(Controller):
     async def copy(self, text: str) -> None:
         """Copy a text; a notice names its receivers."""
         if not text:
-            self.context.notify_user("There is nothing to copy here.")
+            self.context.notify_user("Nothing to copy here.")
             return
         driver = self.context.screen.app._driver
         report = await copy_text(text, driver.write_sequence if isinstance(driver, TerminalDriver) else None)
@@ -44,14 +44,14 @@ class CopyController(Controller):
         if report.taken_by:
             self.context.notify_user(f"Copied {size}: {', '.join(report.taken_by)}.")
         else:
-            self.context.notify_user(f"{size} could not be copied.", report.hint, is_error=True)
+            self.context.notify_user(f"Couldn't copy {size}.", report.hint, is_error=True)
 
     def action_copy(self, argument: str = "") -> None:
         """Copy the last answer, or the target that the argument names."""
         subject, _, number = argument.strip().partition(" ")
         match subject:
             case "":
-                self._copy(self._find_answer(), "There is no answer yet.")
+                self._copy(self._find_answer(), "No answer yet.")
             case "code":
                 self._copy_code(number)
             case "hunk":
@@ -62,14 +62,14 @@ class CopyController(Controller):
                 board = next(iter(self.context.screen.query(DebugBoard)), None)
                 self._copy(board.format_comparison() if board else "", COMPARE_FIRST)
             case _:
-                self.context.notify_user(f"There is no {argument!r} to copy.", USAGE, is_error=True)
+                self.context.notify_user(f"Can't copy {argument!r}.", USAGE, is_error=True)
 
     def action_copy_here(self) -> None:
         """Copy the selection, or the item at the cursor."""
         screen = self.context.screen
         selected_text = screen.app.screen.get_selected_text()
         widget = screen.app.focused
-        self._copy(selected_text or (self._find_text(widget) if widget else ""), "There is nothing to copy here.")
+        self._copy(selected_text or (self._find_text(widget) if widget else ""), "Nothing to copy here.")
 
     def _copy(self, text: str, problem: str) -> None:
         if text:
@@ -110,7 +110,7 @@ class CopyController(Controller):
         code_blocks = [code for block in self._list_answer() for code in _list_code(block)]
         block_number = int(number) if number.isdecimal() else 1
         if not 1 <= block_number <= len(code_blocks):
-            self.context.notify_user(f"The last answer has {count('block', len(code_blocks))} of code.", USAGE)
+            self.context.notify_user(f"The last answer has {count('code block', len(code_blocks))}.", USAGE)
             return
         self.context.screen.app.copy_to_clipboard(code_blocks[block_number - 1])
 
@@ -128,24 +128,24 @@ class CopyController(Controller):
         location = self._find_shown_hunk()
         hunks = location[0].change.hunks if location is not None else ()
         if location is None or not 0 <= location[1] < len(hunks):
-            self.context.notify_user("No hunk is shown: Ctrl+R goes to the review.")
+            self.context.notify_user("No hunk on screen: Ctrl+R to review.")
             return
         self._copy_patch(queries.PatchQuery(paths=(location[0].change.path,), hunks=(hunks[location[1]].id,)))
 
     @in_worker("copying_patch")
     async def _copy_patch(self, question: queries.PatchQuery) -> None:
         """Copy changes as a patch in git's format; a notice names omitted ones."""
-        answer = await self.context.query(question, queries.PatchAnswer, "There is no patch.")
+        answer = await self.context.query(question, queries.PatchAnswer, "No patch.")
         if answer is None:
             return
         try:
             text = answer.patch.decode()
         except UnicodeDecodeError:
-            self.context.notify_user("The patch holds text that is not UTF-8.", "agent-tui diff prints it as it is.")
+            self.context.notify_user("The patch is not UTF-8 text.", "agent-tui diff prints it unchanged.")
             return
-        self._copy(text, "Nothing waits that a patch could hold.")
+        self._copy(text, "No pending changes to copy as a patch.")
         if answer.left_out and text:
-            self.context.notify_user(f"The patch leaves out {', '.join(path for path, _ in answer.left_out)}.")
+            self.context.notify_user(f"Left out of the patch: {', '.join(path for path, _ in answer.left_out)}.")
 
 
 def list_hunk_lines(diff: ChangeDiff, hunk: int) -> str:

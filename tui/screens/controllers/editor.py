@@ -19,6 +19,7 @@ from core.protocol import commands, queries
 from core.protocol.review import Change
 from core.text.counting import count
 from tui.chat.transcript import Transcript
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.files.editors import (
     EditorCommand,
     FilePosition,
@@ -35,7 +36,6 @@ from tui.files.file_tree import FileTree
 from tui.files.preview import FilePreview
 from tui.review.pane import ReviewPane
 from tui.screens.controller import Controller, in_worker
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
 MAX_EDITED: Final = 8_000_000  # bytes of a pending file
@@ -77,7 +77,7 @@ class EditorController(Controller):
         app = self.context.screen.app
         places = self._find_places(app.focused) if app.focused is not None else []
         if not places:
-            self.context.notify_user("No file of the project is named here.")
+            self.context.notify_user("No project file is named here.")
         elif len(places) == 1:
             self.open_place(places[0])
         else:
@@ -87,7 +87,7 @@ class EditorController(Controller):
     async def _choose_place(self, places: list[FilePosition]) -> None:
         labels = [f"{format_path(file_place.path, 200)}:{file_place.line}" for file_place in places]
         options = [PickerOption(str(number), words, "") for number, words in enumerate(labels)]
-        choice = await self.context.ask(PickerDialog("Open in your editor", options))
+        choice = await self.context.ask(PickerDialog("Open in editor", options))
         if choice:
             self.open_place(places[int(choice)])
 
@@ -133,7 +133,7 @@ class EditorController(Controller):
     async def _edit_pending(self, file_place: FilePosition, change: Change) -> None:
         """Open a scratch copy of the pending file; edits of its hunks become their pending state."""
         question = queries.FileQuery(path=file_place.path, max_bytes=MAX_EDITED)
-        answer = await self.context.query(question, queries.FileAnswer, "The file can't be read.")
+        answer = await self.context.query(question, queries.FileAnswer, "Can't read the file.")
         if answer is None or answer.problem:
             self.context.notify_user(answer.problem if answer else "", is_error=True)
             return
@@ -150,16 +150,14 @@ class EditorController(Controller):
             for hunk, text in edits.texts.items()
         ]
         if edits.outside or not all(is_taken):
-            copy_hint = f"Your copy is kept: {copy.file}"
-            message = (
-                f"{count('change', edits.outside)} outside of the hunks did not come back." if edits.outside else ""
-            )
+            copy_hint = f"Your copy is saved: {copy.file}"
+            message = f"{count('change', edits.outside)} outside the hunks not taken over." if edits.outside else ""
             self.context.notify_user(message, copy_hint, is_error=True)
             return
         copy.remove()
         if edits.texts:
             name = format_path(file_place.path, 100)
-            self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} as you edited it.")
+            self.context.notify_user(f"{count('hunk', len(edits.texts))} of {name} updated with your edits.")
 
     async def _run(self, file_place: FilePosition, directory: str, *, is_blocking: bool) -> None:
         """Run the editor on an absolute position: in the terminal, or in its own window until it ends."""
@@ -187,5 +185,5 @@ class EditorController(Controller):
 
     def _report(self, problem: Exception) -> None:
         editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-        message = f"The editor {fit_line(repr(editor), 100)} did not work: {problem}"
-        self.context.notify_user(message, "Set $EDITOR.", is_error=True)
+        message = f"The editor {fit_line(repr(editor), 100)} failed: {problem}"
+        self.context.notify_user(message, "Set $EDITOR to another one.", is_error=True)

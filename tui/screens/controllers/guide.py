@@ -49,16 +49,18 @@ class GuideHint(NamedTuple):
 
 
 TOUR: Final = (
-    TourStep("file", "Type @ and letters of a name: @{file} goes along with what you ask.", typed="@"),
-    TourStep("mode", "{app.mode_next}: Agent works, Plan plans, Ask only reads, Debug measures.", ("app.mode_next",)),
+    TourStep("file", "Type @ and part of a name: @{file} is sent with your prompt.", typed="@"),
+    TourStep(
+        "mode", "{app.mode_next}: Agent edits, Plan plans, Ask only reads, Debug finds causes.", ("app.mode_next",)
+    ),
     TourStep(
         "review",
-        "{app.review}: here waits what the agent changes. {review.accept} writes a hunk to your file, {review.reject} "
-        "drops it, {review.undo} undoes. agent-tui --demo has some to try it on.",
+        "{app.review} opens the agent's changes. {review.accept} writes a hunk to your file, {review.reject} "
+        "drops it, {review.undo} undoes. Try it with agent-tui --demo.",
         ("app.review",),
     ),
     TourStep("commands", "Type / for all commands: /commit commits what you accepted, and nothing else.", typed="/"),
-    TourStep("help", "{app.keys} explains the place you are in, and lists all keys.", ("app.keys", "/keys", "/help")),
+    TourStep("help", "{app.keys} explains where you are and lists all keys.", ("app.keys", "/keys", "/help")),
 )
 
 
@@ -78,13 +80,13 @@ def _has_failed_command(state: ViewState) -> bool:
 HINTS: Final = (
     GuideHint(
         "queue",
-        "/queue shows what waits to be sent: edit, cancel, send now.",
+        "/queue shows queued messages: edit, cancel, send now.",
         ("/queue",),
         lambda state: bool(state.pending_steers),
     ),
     GuideHint(
         "review",
-        "{app.review} reviews what was changed; nothing is in your files before.",
+        "{app.review} to review. Your files are untouched until you accept.",
         ("app.review",),
         lambda state: bool(state.changes) and not state.is_running,
     ),
@@ -96,13 +98,13 @@ HINTS: Final = (
     ),
     GuideHint(
         "failed",
-        "{app.chat}, then {transcript.toggle} shows all that the command printed.",
+        "{app.chat}, then {transcript.toggle} shows the command's full output.",
         ("transcript.toggle",),
         _has_failed_command,
     ),
     GuideHint(
         "copy",
-        "{app.chat}, then {transcript.copy} copies an answer; /copy the last one.",
+        "{app.chat}, then {transcript.copy} copies an answer; /copy copies the last.",
         ("transcript.copy", "/copy"),
         _has_long_answer,
     ),
@@ -213,7 +215,7 @@ class GuideController(Controller):
         keymap = get_keymap(self.context.screen.app)
         text = insert_keys(step.text.replace("{file}", shorten_path(self._file, 40)), keymap)
         leave = format_first_key("app.interrupt", keymap)
-        return f"Tour {TOUR.index(step) + 1}/{len(TOUR)} · {text} · {leave} ends it"
+        return f"Tour {TOUR.index(step) + 1}/{len(TOUR)} · {text} · {leave} to end"
 
     def _describe_hint(self) -> str:
         hint = self._find_hint()

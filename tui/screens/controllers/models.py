@@ -10,15 +10,15 @@ from core.protocol.messages import Effort
 from core.protocol.models import ProviderStatus, RouteRow
 from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesAnswer, RoutesQuery
 from tui.bridge import SessionRequest
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.text import fit_line
 
 if TYPE_CHECKING:
-    from tui.screens.dialogs.provider import WelcomeDialog
+    from tui.dialogs.provider import WelcomeDialog
 
 SCRIPTED_PROVIDER: Final = "scripted"
-NO_MODELS: Final = "No model was found. /login takes a key; a model server on this machine is found while it runs."
+NO_MODELS: Final = "No model found. Add a key with /login, or start a model server on this machine."
 EFFORT_LEVELS: Final[tuple[Effort, ...]] = get_args(Effort)
 DEFAULT_EFFORT: Final = "default"
 ADDRESS: Final = "address"
@@ -35,7 +35,7 @@ class ModelController(Controller):
 
     @in_worker("picker")
     async def _change_model(self) -> None:
-        answer = await self.context.query(ModelsQuery(), ModelsAnswer, "The models can't be listed.")
+        answer = await self.context.query(ModelsQuery(), ModelsAnswer, "Couldn't list the models.")
         if answer and (model := await self.pick_model(answer, current=self.context.state.shown_model)):
             await self.context.submit(ModelSet(model=model))
 
@@ -44,7 +44,7 @@ class ModelController(Controller):
         models = [model for model in answer.models if not provider or model.id.startswith(f"{provider}/")]
         options = [PickerOption(model.id, model.id, "" if provider else model.source) for model in models]
         status = next((provider_status for provider_status in answer.providers if provider_status.id == provider), None)
-        explanation = "" if models else f"In use: {current}. No other was found." if current else NO_MODELS
+        explanation = "" if models else f"In use: {current}. No other model found." if current else NO_MODELS
         if status is not None and status.problem:
             explanation = f"{status.label} did not list its models: {status.problem}"
         free_text = "filter, or type provider/name"
@@ -54,7 +54,7 @@ class ModelController(Controller):
 
     async def pick_new_model(self, provider: str, *, has_key: bool = True) -> str:
         """Ask for one of the models that a new key, or a new address, gives access to; "" = none was chosen."""
-        self.context.notify_user(f"{'The key' if has_key else 'The address'} is kept. Looking for its models…")
+        self.context.notify_user(f"{'The key' if has_key else 'The address'} is saved. Looking for its models…")
         answer = await self.context.query(ModelsQuery(), ModelsAnswer)
         self.context.screen.app.clear_notifications()  # they would cover the list
         return await self.pick_model(answer, provider=provider) if answer else ""
@@ -64,32 +64,32 @@ class ModelController(Controller):
     @in_worker("picker")
     async def action_choose_effort(self, level: str = "") -> None:
         if level and level not in (*EFFORT_LEVELS, DEFAULT_EFFORT):
-            hint = f"There are {', '.join(EFFORT_LEVELS)}, and {DEFAULT_EFFORT}."
-            self.context.notify_user(f"There is no effort {level!r}.", hint, is_error=True)
+            hint = f"Choose from {', '.join(EFFORT_LEVELS)}, {DEFAULT_EFFORT}."
+            self.context.notify_user(f"No effort level {level!r}.", hint, is_error=True)
             return
         level = level or await self._pick_effort()
         if level:
             effort: Effort | Literal[""] = next((candidate for candidate in EFFORT_LEVELS if candidate == level), "")
             if await self.context.submit(EffortSet(effort=effort)) and self.context.state.is_running:
-                self.context.notify_user("The next turn begins with it.")
+                self.context.notify_user("It applies from the next turn.")
 
     async def _pick_effort(self) -> str:
         """Return the effort that was chosen, "" = none."""
         answer = await self.context.query(RoutesQuery(), RoutesAnswer)
         row = answer.rows[0] if answer and answer.rows else RouteRow(job="chat")
-        options = [PickerOption(DEFAULT_EFFORT, DEFAULT_EFFORT, "what is configured, else the model's own")]
-        notes = {level: "" if level in row.efforts else "not of this model" for level in EFFORT_LEVELS}
+        options = [PickerOption(DEFAULT_EFFORT, DEFAULT_EFFORT, "as configured, else the model's default")]
+        notes = {level: "" if level in row.efforts else "not for this model" for level in EFFORT_LEVELS}
         options += [PickerOption(level, level, note) for level, note in notes.items()]
-        explanation = "" if row.efforts else f"{row.model or 'This model'} has no effort to choose, as far as is known."
+        explanation = "" if row.efforts else f"{row.model or 'This model'} has no known effort levels."
         title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"
         dialog = PickerDialog(title, options, current=row.effort or DEFAULT_EFFORT, explanation=explanation)
         return await self.context.ask(dialog) or ""
 
     @in_worker("picker")
     async def action_show_models(self, _: str = "") -> None:
-        from tui.screens.dialogs.pages import build_routes_page
+        from tui.dialogs.pages import build_routes_page
 
-        answer = await self.context.query(RoutesQuery(), RoutesAnswer, "That can't be told now.")
+        answer = await self.context.query(RoutesQuery(), RoutesAnswer, "Not available now.")
         if answer is not None:
             self.context.show(build_routes_page(answer))
 
@@ -100,7 +100,7 @@ def check_model_id(text: str, answer: ModelsAnswer) -> str:
     provider_ids = [*(status.id for status in answer.providers), SCRIPTED_PROVIDER]
     if provider in provider_ids and name.strip():
         return ""
-    problem = f"There is no provider {provider!r}." if name.strip() else f"{text!r} is not the name of a model."
+    problem = f"No provider {provider!r}." if name.strip() else f"{text!r} is not the name of a model."
     return f"{problem} Write PROVIDER/NAME; the providers are {', '.join(provider_ids)}."
 
 
@@ -114,10 +114,10 @@ class ProviderController(Controller):
     @in_worker("picker")
     async def action_paste_key(self, name: str = "") -> None:
         """Ask for a key, then for a model of that provider, unless one is in use already."""
-        from tui.screens.dialogs.provider import KeyDialog
+        from tui.dialogs.provider import KeyDialog
 
         question = queries.ModelsQuery(discover=False)
-        answer = await self.context.query(question, queries.ModelsAnswer, "The providers can't be listed.")
+        answer = await self.context.query(question, queries.ModelsAnswer, "Couldn't list the providers.")
         if answer is None:
             return
         if name == ADDRESS:
@@ -130,7 +130,7 @@ class ProviderController(Controller):
         if not key or not await self.context.submit(commands.ProviderConfigure(provider=provider.id, key=key)):
             return
         if self.context.state.shown_model.startswith(f"{provider.id}/"):
-            self.context.notify_user(f"The key for {provider.label} is kept.", "The next message uses it.")
+            self.context.notify_user(f"The key for {provider.label} is saved.", "It is used from your next message.")
         elif model := await self._models.pick_new_model(provider.id):
             await self.context.submit(commands.ModelSet(model=model))
 
@@ -140,19 +140,19 @@ class ProviderController(Controller):
         if name in remote:
             return remote[name]
         if name:
-            problem = f"There is no provider {name!r} that takes a key; there are {', '.join(remote)}."
+            problem = f"No provider {name!r} takes a key. Choose from {', '.join(remote)}."
             self.context.notify_user(problem, is_error=True)
             return None
         notes = {provider.id: f"in use: {provider.key}" if provider.key else "" for provider in remote.values()}
         options = [PickerOption(provider.id, provider.label, notes[provider.id]) for provider in remote.values()]
-        options.append(PickerOption(ADDRESS, "A server of your own…", "any address"))
+        options.append(PickerOption(ADDRESS, "Your own server…", "any address"))
         choice = await self.context.ask(PickerDialog("Paste a key for…", options))
         if choice == ADDRESS:
             await self._add_address()
         return remote.get(choice or "")
 
     async def _add_address(self) -> None:
-        from tui.screens.dialogs.provider import AddressDialog
+        from tui.dialogs.provider import AddressDialog
 
         answer = await self.context.ask(AddressDialog())
         if answer is None or not await self.context.submit(answer):
@@ -184,7 +184,7 @@ class ProviderController(Controller):
         self, models: queries.ModelsAnswer, request: SessionRequest
     ) -> SessionRequest | commands.ProviderConfigure | None:
         """Show the welcome dialog until there is an answer that can be acted on; None = leave."""
-        from tui.screens.dialogs.provider import AddressDialog, WelcomeDialog
+        from tui.dialogs.provider import AddressDialog, WelcomeDialog
 
         while True:
             welcome = WelcomeDialog(models, request)
@@ -201,7 +201,7 @@ class ProviderController(Controller):
                 return configuration
 
     async def _ask_key_for_other(self, models: queries.ModelsAnswer) -> commands.ProviderConfigure | None:
-        from tui.screens.dialogs.provider import KeyDialog
+        from tui.dialogs.provider import KeyDialog
 
         keyless = {provider.id: provider for provider in models.providers if not provider.local and not provider.key}
         options = [PickerOption(provider.id, provider.label) for provider in keyless.values()]

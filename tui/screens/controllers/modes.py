@@ -10,11 +10,11 @@ from core.modes import Mode
 from core.protocol import commands
 from tui.chat.prompt import COMMAND_PLACEHOLDER, QUESTION_PLACEHOLDER, STEERING_PLACEHOLDER, TRANSCRIPT_PLACEHOLDER
 from tui.chat.transcript import Transcript
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.keymap import format_first_key, get_keymap
 from tui.modes import SCREEN_MODES
 from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.questions import QuestionController
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.sessions.home import HomeList
 from tui.text import fit_line
 from tui.widgets.status_bar import ASKING_TIERS, StatusBar
@@ -63,7 +63,7 @@ class ModeController(Controller):
             return ""
         is_here = suggestion.mode == self.context.mode
         mode = "" if is_here else f" in {SCREEN_MODES[suggestion.mode].title} mode"
-        return f"{fit_line(suggestion.text, 200)}   enter sends this{mode}"
+        return f"{fit_line(suggestion.text, 200)}   enter to send{mode}"
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
@@ -99,7 +99,7 @@ class ModeController(Controller):
             return f"{note}, you type the commands"
         if state.policy.policy == "confirm" or (state.box is not None and state.box.tier[:2] in ASKING_TIERS):
             return f"{note}, commands ask first"
-        return f"{note}, commands run in the box"
+        return f"{note}, commands run sandboxed"
 
     def _set_mode(self, mode: str | None) -> None:
         if mode is not None:

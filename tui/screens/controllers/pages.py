@@ -8,24 +8,24 @@ from pathlib import Path
 from typing import Any
 
 from core.protocol import commands, queries
-from tui.keymap import get_keymap, select_known_keys
-from tui.notices import describe_part
-from tui.screens.controller import Controller, ScreenContext, in_worker
-from tui.screens.controllers.attention import AttentionController
-from tui.screens.controllers.guide import GuideController
-from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
-from tui.screens.dialogs.listings.servers import ServersDialog
-from tui.screens.dialogs.listings.settings import SettingsDialog
-from tui.screens.dialogs.listings.tools import HooksDialog, ToolsDialog
-from tui.screens.dialogs.pages import (
+from tui.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
+from tui.dialogs.listings.servers import ServersDialog
+from tui.dialogs.listings.settings import SettingsDialog
+from tui.dialogs.listings.tools import HooksDialog, ToolsDialog
+from tui.dialogs.pages import (
     build_help_page,
     build_manual_page,
     build_preview_page,
     build_settings_page,
     build_status_page,
 )
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.dialogs.picker import PickerDialog, PickerOption
+from tui.keymap import get_keymap, select_known_keys
+from tui.notices import describe_part
+from tui.screens.controller import Controller, ScreenContext, in_worker
+from tui.screens.controllers.attention import AttentionController
+from tui.screens.controllers.guide import GuideController
+from tui.screens.controllers.panes import PaneController
 from tui.search.key_help import KeyHelpDialog, list_scopes
 from tui.search.palette import PaletteDialog, list_palette_entries
 from tui.terminal.capabilities import find_real_depth
@@ -98,7 +98,7 @@ class PageController(Controller):
         if name in {*FAMILIES, *app.available_themes}:
             self._set_theme(name)
             return
-        options = [PickerOption(family, family, "dark or light, as the terminal is") for family in FAMILIES]
+        options = [PickerOption(family, family, "dark or light, like the terminal") for family in FAMILIES]
         options += [PickerOption(theme_name, theme_name) for theme_name in sorted(app.available_themes)]
         before, picker = app.appearance.chosen, PickerDialog("Theme", options, current=app.theme)
         picker.preview = self._show_theme
@@ -139,7 +139,7 @@ class PageController(Controller):
         )
         if topic and not answer.text:
             names = ", ".join(page.name for page in answer.pages)
-            self.context.notify_user(f"The manual has no page about {fit_line(topic, 60)!r}.", f"It has {names}.")
+            self.context.notify_user(f"The manual has no page {fit_line(topic, 60)!r}.", f"Pages: {names}.")
             return
         self.context.show(build_manual_page(answer) if answer.text else build_help_page(answer))
 
@@ -147,7 +147,7 @@ class PageController(Controller):
     async def action_show_config(self, key: str = "") -> None:
         """Show the settings for searching and editing; or a single one, or a table, with their mistakes."""
         question = queries.ConfigQuery(key=key.strip())
-        answer = await self.context.query(question, queries.ConfigAnswer, "The settings can't be told now.")
+        answer = await self.context.query(question, queries.ConfigAnswer, "Couldn't load the settings.")
         if answer is not None and key.strip():
             self.context.show(build_settings_page(answer))
         elif answer is not None:
@@ -166,7 +166,7 @@ class PageController(Controller):
         if command.key.startswith(("ui.", "notify.")):
             await self.adopt_settings()
         answer = await self.context.query(queries.ConfigQuery(), queries.ConfigAnswer)
-        return answer or commands.Reject(code="unanswered", message="The settings can't be told now.")
+        return answer or commands.Reject(code="unanswered", message="Couldn't load the settings.")
 
     def action_show_status(self, _: str = "") -> None:
         """Show all facts of the status bar in words, including those that do not fit it."""
@@ -177,7 +177,7 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_context(self, _: str = "") -> None:
         """Show the parts of the model's context, with the engine's token counts."""
-        answer = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "There is no context yet.")
+        answer = await self.context.query(queries.ContextQuery(), queries.ContextAnswer, "No context yet.")
         if answer is not None:
             self.context.show(ContextDialog(answer, self._drop_part))
 
@@ -204,7 +204,7 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_tools(self, _: str = "") -> None:
         """Show the model's tools, their token costs, and the reasons of absent ones."""
-        answer = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "The tools can't be listed yet.")
+        answer = await self.context.query(queries.ToolsQuery(), queries.ToolsAnswer, "Couldn't list the tools yet.")
         if answer is not None:
             self.context.show(ToolsDialog(answer))
 
@@ -218,7 +218,7 @@ class PageController(Controller):
     @in_worker("picker")
     async def action_show_servers(self, _: str = "") -> None:
         """Show the MCP servers, and switch them and their tools."""
-        answer = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "There are no servers yet.")
+        answer = await self.context.query(queries.ServersQuery(), queries.ServersAnswer, "No servers yet.")
         if answer is not None:
             self.context.show(ServersDialog(answer, self._control_server, self._show_servers))
 
@@ -235,10 +235,10 @@ class PageController(Controller):
     async def action_explain_call(self, text: str = "") -> None:
         """Show the prompt of a user's command or a skill without running anything."""
         if not text:
-            self.context.notify_user("/explain needs the name of a command, and the words for it.", is_error=True)
+            self.context.notify_user("Usage: /explain COMMAND ARGUMENTS", is_error=True)
             return
         question = queries.CommandPreviewQuery(text=f"/{text.removeprefix('/')}")
-        answer = await self.context.query(question, queries.CommandPreviewAnswer, "That can't be shown.")
+        answer = await self.context.query(question, queries.CommandPreviewAnswer, "Can't show that.")
         if answer is not None:
             self.context.show(build_preview_page(answer))
 
@@ -247,7 +247,7 @@ class PageController(Controller):
         """Save a note about the project; without words, list saved and proposed notes."""
         if text:
             if await self.context.submit(commands.MemoryAdd(text=text)):
-                self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
+                self.context.notify_user("Saved for later sessions.", "/memory lists the notes.")
             return
         answer = await self.context.query(queries.MemoryQuery(), queries.MemoryAnswer)
         if answer is not None:

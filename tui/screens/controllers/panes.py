@@ -18,6 +18,7 @@ from core.protocol.review import ChangeDiff
 from tui.chat.prompt import Prompt
 from tui.files.messages import FileSelected
 from tui.input.visibility import get_visibility
+from tui.key_table import ACTION_SCOPES
 from tui.modes import SCREEN_MODES, AutoPane
 from tui.panes import PANES
 from tui.screens.controller import Controller, ScreenContext
@@ -35,18 +36,6 @@ MAX_OPEN_FILES: Final = 8
 MAX_VISITED: Final = 100
 MAX_FOUND_FILES: Final = 50
 # Where the keys of a scope work: the palette carries their actions out there.
-ACTION_SCOPES: Final = {
-    "review": "ReviewPane",
-    "changes": "ChangeList",
-    "plan": "PlanPanel",
-    **{name: f"#{name}" for name in ("prompt", "transcript", "approval", "question")},
-    "debug": "DebugBoard",
-    "agents": "AgentList",
-    "background": "BackgroundList",
-    "findings": "FindingList",
-    "files": "FileTree",
-    "preview": "FilePreview",
-}
 
 
 class PaneController(Controller):
@@ -131,7 +120,7 @@ class PaneController(Controller):
             await self.ensure_shown("review" if scope == "changes" else scope)
         widget = next((candidate for candidate in screen.query(ACTION_SCOPES[scope]) if candidate.display), None)
         if widget is None:
-            self.context.notify_user("There is nothing to do that with now.")
+            self.context.notify_user("Nothing to do that with now.")
             return
         widget.focus()
         await widget.run_action(action)
@@ -333,7 +322,7 @@ class PaneController(Controller):
         answer = await self.context.bridge.query(queries.FileQuery(path=path, side=side))
         if isinstance(answer, queries.FileAnswer):
             return answer
-        problem = answer.message if isinstance(answer, queries.RefusedAnswer) else "It can't be read."
+        problem = answer.message if isinstance(answer, queries.RefusedAnswer) else "Can't read it."
         return queries.FileAnswer(path=path, text="", problem=problem)
 
     async def load_diff(self, path: str, context: int) -> ChangeDiff | None:

@@ -12,6 +12,8 @@ from core.protocol import commands, queries
 from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.review import Change
+from tui.dialogs.pages import ConfirmDialog
+from tui.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.plan import messages
 from tui.plan.todo_edits import change_todos, find_dependants, remove_todo
 from tui.plan.todo_rows import list_open_dependencies
@@ -19,8 +21,6 @@ from tui.review.messages import TodoRequested
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.pages import ConfirmDialog
-from tui.screens.dialogs.picker import ActionPickerDialog, PickerDialog, PickerOption
 from tui.text import fit_line
 from tui.widgets.side_pane import SidePane
 
@@ -76,7 +76,7 @@ class PlanController(Controller):
                 panel.show_plan_names(tuple(map(_get_plan_name, answer.paths)), answer.place)
 
     async def _list_plans(self) -> queries.PlanFilesAnswer | None:
-        return await self.context.query(queries.PlanFilesQuery(), queries.PlanFilesAnswer, "The plans can't be listed.")
+        return await self.context.query(queries.PlanFilesQuery(), queries.PlanFilesAnswer, "Couldn't list the plans.")
 
     async def _find_plan(self, name: str) -> str:
         """Return the path of the plan whose file name begins so; of several the user chooses. "" = none."""
@@ -85,8 +85,8 @@ class PlanController(Controller):
         every = answer.paths
         paths = [path for path in every if _get_plan_name(path).startswith(name.removesuffix(PLAN_SUFFIX))]
         if not paths:
-            problem = f"No plan here begins with {fit_line(name, 60)}." if every else "There is no plan here yet."
-            self.context.notify_user(problem, "/plans shows all." if every else "Ask for one in Plan mode.")
+            problem = f"No plan name starts with {fit_line(name, 60)}." if every else "No plan yet."
+            self.context.notify_user(problem, "/plans lists all." if every else "Ask for one in Plan mode.")
             return ""
         if len(paths) == 1:
             return paths[0]
@@ -114,8 +114,8 @@ class PlanController(Controller):
         if 1 <= workers <= MAX_SUBAGENTS:
             self._submit_build(commands.PlanBuild(path=self.context.state.current_plan_path, workers=workers))
         else:
-            problem = f"{fit_line(count, 40)} is not how many can work at once."
-            self.context.notify_user(problem, f"From 1 to {MAX_SUBAGENTS} can.")
+            problem = f"{fit_line(count, 40)} is not a number of subagents."
+            self.context.notify_user(problem, f"Choose from 1 to {MAX_SUBAGENTS}.")
 
     @on(messages.BuildRequested)
     def _build(self, event: messages.BuildRequested) -> None:
@@ -167,22 +167,24 @@ class PlanController(Controller):
     async def _ask_about_waiting_todo(self, todo_id: str, unmet: Sequence[str]) -> TodoStatus | None:
         """Ask about a todo with open dependencies; None: leave it alone."""
         options = (
-            PickerOption("keep", "Leave it as it is", fit_line(f"it waits for {', '.join(unmet)}", 60)),
-            PickerOption("completed", "It is completed all the same"),
+            PickerOption("keep", "Leave it", fit_line(f"waiting for {', '.join(unmet)}", 60)),
+            PickerOption("completed", "Mark completed anyway"),
             PickerOption(CANCEL, "Cancel it"),
         )
-        choice = await self.context.ask(ActionPickerDialog(f"{fit_line(todo_id, 40)} waits for others", options))
+        choice = await self.context.ask(
+            ActionPickerDialog(f"{fit_line(todo_id, 40)} is waiting for other todos", options)
+        )
         return "completed" if choice == "completed" else "cancelled" if choice == CANCEL else None
 
     async def _ask_about_dependants(self, todo_id: str, waiting: tuple[str, ...]) -> str | None:
         """Ask about the todos that depend on one to cancel; None: do not cancel it."""
         names = fit_line(", ".join(waiting), 60)
         options = [
-            PickerOption(RELEASE, "Go on with them, without it", names),
-            PickerOption(CANCEL, "Cancel them, too", names),
-            PickerOption("keep", "Do not cancel it"),
+            PickerOption(RELEASE, "Continue without it", names),
+            PickerOption(CANCEL, "Cancel those too", names),
+            PickerOption("keep", "Don't cancel it"),
         ]
-        choice = await self.context.ask(ActionPickerDialog(f"What waits for {fit_line(todo_id, 40)}", options))
+        choice = await self.context.ask(ActionPickerDialog(f"Todos that depend on {fit_line(todo_id, 40)}", options))
         return None if choice == "keep" else choice
 
     @on(messages.TodosEdited)
@@ -194,7 +196,7 @@ class PlanController(Controller):
     @in_worker("commands", exclusive=False)
     async def _remove_todo(self, event: messages.RemovalRequested) -> None:
         waiting = find_dependants(self._todos, event.id)
-        explanation = f"{fit_line(', '.join(waiting), 200)} would no longer wait for it." if waiting else ""
+        explanation = f"{fit_line(', '.join(waiting), 200)} would no longer depend on it." if waiting else ""
         question = f"Remove the todo {fit_line(event.id, 60)}?"
         if await self.context.ask(ConfirmDialog(question, "remove it", explanation=explanation, no="keep it")):
             todos = remove_todo(self._todos, event.id)
@@ -207,7 +209,7 @@ class PlanController(Controller):
         changes = self.context.state.changes
         paths = [path for path, change in sorted(changes.items()) if _is_made_for(change, event.id)]
         if not paths:
-            self.context.notify_user(f"Nothing is pending that was changed for {event.id}.")
+            self.context.notify_user(f"No pending changes for {event.id}.")
             return
         await self._panes.show("review")
         if self._panes.review is not None:
@@ -217,7 +219,7 @@ class PlanController(Controller):
     async def _show_todo(self, event: TodoRequested) -> None:
         todo = event.todo or (event.change.origin.todo if event.change.origin else "")
         if not todo or all(candidate.id != todo for candidate in self._todos):
-            self.context.notify_user("This change was not made for a todo.")
+            self.context.notify_user("This change belongs to no todo.")
             return
         await self._panes.show("plan")
         if self._panes.plan is not None:
@@ -244,19 +246,19 @@ class PlanController(Controller):
 
     @on(messages.DiscardRequested)
     def _discard_text(self) -> None:
-        self.ask_to_discard("go on writing", self._close_editor)
+        self.ask_to_discard("keep writing", self._close_editor)
 
     def ask_to_discard(self, no: str, on_confirm: Callable[[], None]) -> ConfirmDialog:
         """Ask before unsaved text of the plan is discarded; `no` labels the other answer. Return the dialog."""
-        question = "Throw away what you typed in the plan?"
-        dialog = ConfirmDialog(question, "throw it away", explanation="It is not saved.", no=no)
+        question = "Discard your edits to the plan?"
+        dialog = ConfirmDialog(question, "discard", explanation="They are not saved.", no=no)
         self.context.confirm(dialog, on_confirm)
         return dialog
 
     @on(messages.NotEditable)
     def _report_line_endings(self) -> None:
-        problem = "This text has unusual line endings inside that an editor here would change."
-        self.context.notify_user(problem, "t: in your $EDITOR.")
+        problem = "Can't edit here: its unusual line endings would change."
+        self.context.notify_user(problem, "Press t to use $EDITOR.")
 
 
 def _is_made_for(change: Change, todo: str) -> bool:

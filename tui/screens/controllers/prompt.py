@@ -23,13 +23,13 @@ from tui import clipboard
 from tui.chat.context_chips import ContextChips
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.dialogs.pages import build_machine_dialog
 from tui.files.messages import MentionRequested
 from tui.keymap import format_first_key, get_keymap, insert_keys
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
-from tui.screens.dialogs.pages import build_machine_dialog
 from tui.slash_commands import SlashCommand, describe_unknown_command, is_called, parse_alias, parse_slash_command
 
 if TYPE_CHECKING:
@@ -168,7 +168,7 @@ class Attacher:
             async with asyncio.timeout(ATTACH_TIMEOUT):
                 return await label
         except TimeoutError:
-            self._context.notify_user("The engine did not take the file in.", "Attach it again.", is_error=True)
+            self._context.notify_user("The engine did not accept the file.", "Attach it again.", is_error=True)
             return ""
         finally:
             del self._labels[request]
@@ -181,7 +181,7 @@ class Attacher:
                 label.set_result(labels[request])
 
     def show_pictures(self, attachments: Sequence[Attachment]) -> None:
-        from tui.screens.dialogs.picture import PictureDialog
+        from tui.dialogs.picture import PictureDialog
 
         if attachments:
             self._context.show(PictureDialog(attachments, self._context.bridge.query))
@@ -214,7 +214,7 @@ class PromptController(Controller):
     async def _run_command(self, command: SlashCommand, argument: str) -> None:
         """Run a command of the screen; one that needs the engine waits for its session."""
         if not command.is_for_screen:
-            self._report_wait("command is carried out")
+            self._report_wait("command runs")
             await self.context.bridge.wait_until_caught_up()
         await self.context.screen.run_action(f"{command.action}({argument!r})")
 
@@ -260,7 +260,7 @@ class PromptController(Controller):
     async def _save_note(self, text: str, note: str) -> None:
         """Save a note about the project; a rejected one returns to the prompt."""
         if await self.context.submit(commands.MemoryAdd(text=note)):
-            self.context.notify_user("Kept for later sessions.", "/memory lists what is kept.")
+            self.context.notify_user("Saved for later sessions.", "/memory lists the notes.")
         else:
             self.return_text(text)
 
@@ -270,7 +270,7 @@ class PromptController(Controller):
         await self.context.bridge.wait_until_caught_up()
         run, context = commands.CommandRun(command=command, on_machine=True), self.context
         question = queries.MachinePlaceQuery(command=command)
-        answer = await context.query(question, queries.MachinePlaceAnswer, "The engine did not say where it would run.")
+        answer = await context.query(question, queries.MachinePlaceAnswer, "Couldn't find out where it would run.")
         if answer is None:
             self.return_text(text)
             return
@@ -288,7 +288,7 @@ class PromptController(Controller):
         """Mention a page of the web in the prompt, which is not sent yet."""
         address = address.removeprefix("@")
         if not address:
-            self.context.notify_user("Write the address behind it: /fetch https://example.org/page", is_error=True)
+            self.context.notify_user("Usage: /fetch https://example.org/page", is_error=True)
             return
         url = address if "://" in address else f"https://{address}"
         self.context.focus_prompt()
@@ -309,7 +309,7 @@ class PromptController(Controller):
     def _explain_chip(self, reply: commands.Reject) -> str:
         """Explain how to send a prompt with an unknown mention anyway, "" = another reason of the refusal."""
         key = format_first_key("prompt.context", get_keymap(self.context.screen.app))
-        return f"Or remove its chip: {key} goes there." if reply.code == "mention_unknown" else ""
+        return f"Or remove its chip: {key} goes to it." if reply.code == "mention_unknown" else ""
 
     async def _submit(self, text: str, pasted_spans: Spans, excluded_keys: tuple[str, ...]) -> commands.Reply:
         """Submit a message to the running turn, else a prompt; which of them it is may change on the way."""
@@ -385,8 +385,8 @@ class PromptController(Controller):
         """Switch Vim's keys in the prompt on or off until the program ends."""
         prompt = self.context.prompt
         prompt.use_keys("vim" if prompt.vim is None else "default")
-        message = "The prompt has Vim's keys." if prompt.vim is not None else "The prompt has its own keys again."
-        self.context.notify_user(message, "ui.prompt_keys in config.toml says it for good.")
+        message = "Vim keys are on." if prompt.vim is not None else "Vim keys are off."
+        self.context.notify_user(message, "Set ui.prompt_keys in config.toml to keep this.")
 
     @on(Prompt.ContextRequested)
     def _focus_chips(self) -> None:

@@ -10,10 +10,10 @@ from textual.widget import Widget
 from core.protocol import commands, queries
 from tui.ask import messages
 from tui.chat.prompt import Prompt
+from tui.dialogs.listings.tools import PermissionsDialog
 from tui.input.visibility import get_visibility
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.tools import PermissionsDialog
 
 if TYPE_CHECKING:
     from tui.ask.approval_bar import ApprovalBar
@@ -25,7 +25,7 @@ _TRUST: Final = {"y": True, "n": False}
 
 
 class QuestionController(Controller):
-    """Shows one question at a time, and focuses it if that takes nothing away from the user."""
+    """Shows one question at a time, and focuses it if that does not interrupt the user."""
 
     def __init__(self, context: ScreenContext, panes: PaneController) -> None:
         super().__init__(context)
@@ -122,7 +122,7 @@ class QuestionController(Controller):
             return
         bar = next((bar for bar in self._bars if bar.display), None)
         if bar is None:
-            self.context.notify_user("Nothing waits for an answer.")
+            self.context.notify_user("Nothing to answer.")
             return
         self._panes.uncover_prompt()
         bar.focus()
@@ -170,7 +170,7 @@ class QuestionController(Controller):
 
     @on(messages.FoldChanged)  # there is room for another question now, or none any more
     async def _show_trust(self) -> None:
-        """Ask about trust as long as that is open; other questions come first."""
+        """Ask about trust until it is answered; other questions come first."""
         state = self.context.state
         is_asked = self._question is not None and self._question.display and not self._question.is_folded
         trust = None if state.approvals or state.awaited_question or is_asked else state.trust_question
@@ -189,7 +189,7 @@ class QuestionController(Controller):
     def action_answer_trust(self, is_trusted: bool) -> None:
         bar = self._trust
         if bar is None or not bar.display:
-            self.context.notify_user("Nothing is asked about trust.", "agent-tui permissions shows what is trusted.")
+            self.context.notify_user("No trust question is open.", "agent-tui permissions lists trusted projects.")
         elif bar.can_answer:
             self.context.submit_soon(commands.TrustSet(trusted=is_trusted))
 
@@ -206,11 +206,11 @@ class QuestionController(Controller):
     @in_worker("commands", exclusive=False)
     async def _remove_rule(self, identity: str) -> None:
         if await self.context.submit(commands.PermissionRemove(id=identity)):
-            self.context.notify_user("Forgotten.")
+            self.context.notify_user("Removed.")
 
     @in_worker("picker")
     async def _show_permissions(self) -> None:
-        problem = "The permissions can't be listed."
+        problem = "Couldn't list the permissions."
         answer = await self.context.query(queries.PermissionsQuery(), queries.PermissionsAnswer, problem)
         if answer is not None:
             self.context.show(PermissionsDialog(answer, self._take_back))

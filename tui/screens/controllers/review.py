@@ -14,6 +14,10 @@ from core.protocol.events import AnyEvent, ErrorRaised
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Change, CommitTopic, Finding, Origin, Verdict
 from core.text.counting import count
+from tui.dialogs.commits import CommitDialog, DraftDialog, PullRequestDialog
+from tui.dialogs.pages import ConfirmDialog, build_proof_page
+from tui.dialogs.patch import PatchDialog
+from tui.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.findings import FindingList, format_finding
 from tui.review import messages
 from tui.review.descriptions import needs_confirmation
@@ -22,19 +26,15 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.commits import CommitDialog, DraftDialog, PullRequestDialog
-from tui.screens.dialogs.pages import ConfirmDialog, build_proof_page
-from tui.screens.dialogs.patch import PatchDialog
-from tui.screens.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.text import fit_line, format_path
 
 _ORIGIN_FIELDS: Final = ("command", "call", "todo", "turn")
 _VERDICTS: Final[tuple[Verdict, Verdict]] = ("accept", "reject")
-NOTHING_OPEN = "No finding is open any more."
+NOTHING_OPEN = "No open findings."
 Which = Literal["pending", "accepted"]
 TITLES: Final[dict[Which, str]] = {
-    "pending": "What waits for your review",
-    "accepted": "What you accepted, and is in no commit yet",
+    "pending": "Pending review",
+    "accepted": "Accepted, not committed yet",
 }
 
 
@@ -57,10 +57,10 @@ class ReviewController(Controller):
     def _resolve(self, path: str, verdict: Verdict) -> None:
         if not path:
             message = f"Say which file to {verdict}, or /{verdict} all."
-            self.context.notify_user(message, "Ctrl+R shows them hunk by hunk.")
+            self.context.notify_user(message, "Ctrl+R to review hunk by hunk.")
             return
         if path == "all" and not (self.context.state.changes or self.context.state.bulks):
-            self.context.notify_user(f"Nothing waits that you could {verdict}.")
+            self.context.notify_user(f"Nothing to {verdict}.")
         command = commands.HunkResolve(path="" if path == "all" else path, verdict=verdict)
         self.context.start(self.submit_verdict, command, group="commands")
 
@@ -93,14 +93,14 @@ class ReviewController(Controller):
         return needs_confirmation(change) and (change.protected or not is_renamed)
 
     async def _confirm_change(self, change: Change, hunk: str) -> bool:
-        from tui.screens.dialogs.consent import ChangeConsentDialog
+        from tui.dialogs.consent import ChangeConsentDialog
 
         answer = await self.context.query(queries.DiffQuery(path=change.path), queries.DiffAnswer)
         dialog = ChangeConsentDialog(change, answer.diff if answer else None, hunk=hunk)
         return await self.context.ask(dialog) is True
 
     async def _confirm_deletions(self, verdict: commands.HunkResolve) -> bool:
-        from tui.screens.dialogs.consent import build_deletion_dialog
+        from tui.dialogs.consent import build_deletion_dialog
 
         changes = list_changes(self.context.state.changes)
         if verdict.paths:
@@ -120,10 +120,10 @@ class ReviewController(Controller):
     @on(messages.ProvenVerdictRequested)
     @in_worker("commands", exclusive=False)
     async def _accept_proven(self, _: messages.ProvenVerdictRequested) -> None:
-        from tui.screens.dialogs.consent import build_verification_dialog
+        from tui.dialogs.consent import build_verification_dialog
 
         question = queries.VerificationQuery(tests_only=True)
-        plan = await self.context.query(question, queries.VerificationAnswer, "The checks can't be told.")
+        plan = await self.context.query(question, queries.VerificationAnswer, "Couldn't load the checks.")
         if plan is None:
             return
         if plan.refused:
@@ -134,8 +134,8 @@ class ReviewController(Controller):
     @on(messages.ProofRequested)
     def _show_proof(self, event: messages.ProofRequested) -> None:
         if event.change.check is None:
-            hint = "Tests, a type check, a build or a linter that the agent or you (!) run over it are its proof."
-            self.context.notify_user(f"Nothing has checked {format_path(event.change.path, 100)} as it is.", hint)
+            hint = "Tests, a type check, a build or a linter count, run by the agent or by you with !."
+            self.context.notify_user(f"No check has run on {format_path(event.change.path, 100)} in this state.", hint)
         else:
             state, check = self.context.state, event.change.check
             self.context.show(build_proof_page(check, state.blocks, state.review.verifications.get(check.command)))
@@ -147,7 +147,7 @@ class ReviewController(Controller):
         is_over, self._has_waited = self._has_waited and not is_waiting, is_waiting
         is_review_open = side is not None and side.current == "review"
         if is_over and not is_review_open and state.branch and state.can_commit:
-            self.context.notify_user("Nothing waits any more.", "/commit commits what you accepted.")
+            self.context.notify_user("All reviewed.", "/commit commits what you accepted.")
 
     # Bulks
 
@@ -170,17 +170,17 @@ class ReviewController(Controller):
         if bulk.kind == "git":
             return await self._confirm_git(bulk.root)
         explanation = f"Accepting {format_path(bulk.root, 100)} removes {count('file', bulk.deleted)} from your disk."
-        return not bulk.deleted or await self._confirm("Delete what is gone there?", explanation)
+        return not bulk.deleted or await self._confirm("Delete these files?", explanation)
 
     async def _confirm_git(self, root: str) -> bool:
-        from tui.screens.dialogs.consent import GitConsentDialog
+        from tui.dialogs.consent import GitConsentDialog
 
         question = queries.GitPreviewQuery(root=root)
-        answer = await self.context.query(question, queries.GitPreviewAnswer, "The state of git can't be shown.")
+        answer = await self.context.query(question, queries.GitPreviewAnswer, "Can't show the git state.")
         return answer is not None and await self.context.ask(GitConsentDialog(answer.preview)) is True
 
     async def _confirm(self, question: str, explanation: str) -> bool:
-        dialog = ConfirmDialog(question, "accept it", explanation=explanation, no="leave it pending")
+        dialog = ConfirmDialog(question, "accept", explanation=explanation, no="keep pending")
         return await self.context.ask(dialog) is True
 
     # Hunks
@@ -194,9 +194,7 @@ class ReviewController(Controller):
         """Widen the review to the whole window on request, as any pane in a narrow window."""
         window_width = self.context.screen.size.width
         if event.width > window_width:
-            self.context.notify_user(
-                f"Two columns need a window of {event.width} columns; this one has {window_width}."
-            )
+            self.context.notify_user(f"Two columns need a window {event.width} wide; this one is {window_width}.")
         elif (review := self._panes.review) is not None:
             self.context.screen.set_class(event.width > review.size.width, "-whole")
 
@@ -210,11 +208,11 @@ class ReviewController(Controller):
         from tui.review.hunk_editor import is_line_editable
 
         question = queries.HunkQuery(path=event.path, hunk=event.hunk)
-        answer = await self.context.query(question, queries.HunkAnswer, "The hunk can't be edited.")
+        answer = await self.context.query(question, queries.HunkAnswer, "Can't edit this hunk.")
         if answer is None:
             return
         if not is_line_editable(answer.text):
-            problem = "This hunk has unusual line endings inside that an editor here would change."
+            problem = "Can't edit here: its unusual line endings would change."
             self.context.notify_user(problem, is_error=True)
         elif (review := self._panes.review) is not None and review.has_focus_within:  # else the user is elsewhere now
             await review.edit_hunk(answer)
@@ -224,10 +222,10 @@ class ReviewController(Controller):
     @on(messages.CommentsRequested)
     def action_send_comments(self, _: object = "") -> None:
         if not self.context.state.comments:
-            hint = "c comments a hunk in the review, or lines of the plan's text."
-            self.context.notify_user("There is no comment to send.", hint)
+            hint = "Press c on a hunk in the review, or in the plan's text."
+            self.context.notify_user("No comments to send.", hint)
             return
-        from tui.screens.dialogs.comments import CommentsDialog
+        from tui.dialogs.comments import CommentsDialog
 
         state = self.context.state
         dialog = CommentsDialog(list(state.comments.values()), change=self.context.submit_soon, plans=state.plans)
@@ -246,9 +244,9 @@ class ReviewController(Controller):
         change = event.change
         options = self.build_origin_options(change)
         if not options:
-            self.context.notify_user("It is not known where this change came from.")
+            self.context.notify_user("The origin of this change is unknown.")
             return
-        choice = await self.context.ask(ActionPickerDialog("All of one origin (what is red is left out)", options))
+        choice = await self.context.ask(ActionPickerDialog("All of one origin (red files are left out)", options))
         if choice and change.origin is not None:
             word, _, field = choice.partition(" ")
             origin, verdict = Origin(**{field: getattr(change.origin, field)}), _VERDICTS[word == "reject"]
@@ -264,7 +262,7 @@ class ReviewController(Controller):
             "command": f"command {fit_line(origin.command, 50)}",
             "call": f"subagent “{fit_line(origin.subagent, 50)}”"
             if origin.subagent
-            else f"this call of {fit_line(origin.over or origin.tool, 30)}",
+            else f"this call to {fit_line(origin.over or origin.tool, 30)}",
             "todo": f"todo “{fit_line(todos.get(origin.todo, origin.todo), 50)}”",
             "turn": f"turn {state.turn_numbers.get(origin.turn, '')}".rstrip(),
         }
@@ -285,7 +283,7 @@ class ReviewController(Controller):
     @on(messages.ConflictRequested)
     @in_worker("picker")
     async def _resolve_conflict(self, event: messages.ConflictRequested) -> None:
-        from tui.screens.dialogs.conflict import ConflictDialog
+        from tui.dialogs.conflict import ConflictDialog
 
         path = event.path
         answer = await self.context.bridge.query(queries.ConflictQuery(path=path))
@@ -294,7 +292,7 @@ class ReviewController(Controller):
             return
         sides = answer.sides if isinstance(answer, queries.ConflictAnswer) else None
         if sides is None or sides.problem:
-            self.context.notify_user(sides.problem if sides else f"{format_path(path, 100)} is in no conflict.")
+            self.context.notify_user(sides.problem if sides else f"{format_path(path, 100)} is not in conflict.")
             return
         resolution = commands.ConflictResolve(path=path, choices=(), mine=sides.mine.blob, theirs=sides.theirs.blob)
         if sides.clashes:
@@ -343,7 +341,7 @@ class FindingController(Controller):
 
     async def _open(self, finding: Finding) -> None:
         if not finding.path:
-            self.context.notify_user("This finding names no place.")
+            self.context.notify_user("This finding has no location.")
             return
         await self._panes.preview_file(finding.path, finding.start)
         if self._panes.preview is not None:
@@ -351,7 +349,7 @@ class FindingController(Controller):
 
     def _fix(self, findings: tuple[Finding, ...]) -> None:
         if not findings:
-            self.context.notify_user(NOTHING_OPEN, "x opens a dismissed one again.")
+            self.context.notify_user(NOTHING_OPEN, "x reopens a dismissed one.")
             return
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.FindingsFix(ids=tuple(finding.id for finding in findings)))
@@ -381,7 +379,7 @@ class CommitController(Controller):
     @in_worker("commit")
     async def action_open_pull_request(self, _: str = "") -> None:
         """Show the pending pull request; otherwise report why there is none."""
-        answer = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git gave no answer.")
+        answer = await self.context.query(queries.PullRequestQuery(), queries.PullRequestAnswer, "Git did not answer.")
         if answer is None:
             return
         if answer.refused:
@@ -396,14 +394,14 @@ class CommitController(Controller):
         has_pending = bool(self.context.state.changes or self.context.state.bulks)
         for patch_kind in ("pending", "accepted") if has_pending else ("accepted",):
             question = queries.PatchQuery(which=patch_kind, paths=paths)
-            answer = await self.context.query(question, queries.PatchAnswer, "The changes can't be shown.")
+            answer = await self.context.query(question, queries.PatchAnswer, "Can't show the changes.")
             if answer is None:
                 return
             if answer.patch or answer.left_out:
                 self._show_patch(patch_kind, answer)
                 return
         location = f" in {format_path(path, 100)}" if path else ""
-        self.context.notify_user(f"Nothing waits{location}, and nothing accepted waits for a commit.")
+        self.context.notify_user(f"Nothing pending and nothing to commit{location}.")
 
     def _show_patch(self, patch_kind: Which, answer: queries.PatchAnswer) -> None:
         patch = answer.patch.decode("utf-8", "replace")
@@ -412,14 +410,14 @@ class CommitController(Controller):
         deletions = sum(line.startswith("-") and not line.startswith("--- ") for line in lines)
         title = f"{TITLES[patch_kind]} · {count('file', len(answer.paths))} +{additions:,} -{deletions:,}"
         omissions = "; ".join(f"{format_path(path, 60)}: {reason}" for path, reason in answer.left_out[:3])
-        note = f"Not in it: {omissions}{' …' if len(answer.left_out) > 3 else ''}" if omissions else ""
+        note = f"Left out: {omissions}{' …' if len(answer.left_out) > 3 else ''}" if omissions else ""
         self.context.show(PatchDialog(title, patch, note, self._copying.copy))
 
     async def _ask_preview(
         self, split: queries.CommitSplit, topics: Sequence[CommitTopic] = ()
     ) -> queries.CommitAnswer | None:
         question = queries.CommitQuery(split=split, topics=tuple(topics), paths=self._paths)
-        answer = await self.context.query(question, queries.CommitAnswer, "Git gave no answer.")
+        answer = await self.context.query(question, queries.CommitAnswer, "Git did not answer.")
         if answer is not None and answer.refused:
             prefix = f"{answer.left_out[0].path}: {answer.left_out[0].problem}. " if answer.left_out else ""
             self.context.notify_user(f"{prefix}{_begin(answer.refused)}", answer.hint, is_error=True)

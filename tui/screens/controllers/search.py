@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Final
 from textual import on
 from textual.timer import Timer
 
-from core.protocol import commands, queries
+from core.protocol import commands, events, queries
 from core.protocol.language import Place
 from core.protocol.queries import SearchHit
 from core.text.counting import count
 from tui.files.messages import BackRequested, LookupRequested, MentionRequested, RenameRequested
+from tui.index_progress import describe_index, describe_progress
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.search.progress import describe_index, describe_progress
 from tui.text import fit_line
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class SearchController(Controller):
 
     # The index
 
-    async def load_status(self) -> queries.IndexStatus:
+    async def load_status(self) -> events.IndexStatus:
         """Query the state of the index; its progress then arrives as events."""
         answer = await self.context.query(queries.IndexQuery(), queries.IndexAnswer)
         if answer is not None:
@@ -142,7 +142,7 @@ class NameController(Controller):
             return
         hits = await self._find_symbols(event.name)
         if hits:
-            note = f"{problem} The index knows {count('definition', len(hits))} of {fit_line(event.name, 60)}.".strip()
+            note = f"{problem} The index has {count('definition', len(hits))} of {fit_line(event.name, 60)}.".strip()
             await self._show_places(f"Definitions of {fit_line(event.name, 60)}", event.name, hits, note)
         else:
             self._report_nothing(problem, f"no definition of {fit_line(event.name, 60)}")
@@ -155,7 +155,7 @@ class NameController(Controller):
         if not hits:
             answer = await self._search.find(event.name, "text", MAX_FALLBACK)
             hits = answer.hits if isinstance(answer, queries.SearchAnswer) else ()
-            note = f"{problem} These places hold the same word.".strip()
+            note = f"{problem} These places have the same word.".strip()
         if hits:
             await self._show_places(f"Uses of {fit_line(event.name, 60)}", event.name, hits, note, lists_one=True)
         else:
@@ -164,9 +164,7 @@ class NameController(Controller):
     def _report_nothing(self, problem: str, subject: str) -> None:
         """Report that a server or the index has no result, and what the index may lack."""
         progress = describe_progress(self.context.state.index)
-        notice = (
-            f"The index holds {subject}{f' ({progress})' if progress else ''}." if problem else f"There is {subject}."
-        )
+        notice = f"The index has {subject}{f' ({progress})' if progress else ''}." if problem else f"Found {subject}."
         self.context.notify_user(f"{problem} {notice}".strip())
 
     async def _show_hover(self, event: LookupRequested, timer: Timer) -> None:
@@ -177,7 +175,7 @@ class NameController(Controller):
         if not text.strip():
             symbols = await self._find_symbols(event.name)
             text = "\n".join(f"{symbol.path}:{symbol.start}  {_find_signature(symbol)}" for symbol in symbols[:3])
-        self._show_below(text or f"Nothing is known of {fit_line(event.name, 60)}.")
+        self._show_below(text or f"Nothing found about {fit_line(event.name, 60)}.")
 
     async def _find_symbols(self, name: str) -> Sequence[SearchHit]:
         """Return the index's symbols of exactly this name."""
@@ -206,7 +204,7 @@ class NameController(Controller):
             path, line, column = self._panes.visited.pop()
             await self._panes.preview_file(path, line, column, is_back=True)
         else:
-            self.context.notify_user("This is where you began.")
+            self.context.notify_user("You are where you started.")
 
     # Renaming
 

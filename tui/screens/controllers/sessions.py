@@ -1,4 +1,4 @@
-"""The controllers of sessions (open, resume, fork, leave) and of the conversation."""
+"""The controllers of sessions (open, resume, fork, leave), of background agents and of the conversation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from textual import events, on
 from textual.screen import Screen
 
 from core.protocol import commands, queries
+from core.protocol.events import BackgroundAgentInfo
 from core.protocol.queries.sessions import list_forks
 from core.text.counting import count
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.dialogs.pages import ConfirmDialog
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.notices import format_pending_notice
+from tui.roster import BackgroundList
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.plan import PlanController
-from tui.screens.dialogs.pages import ConfirmDialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
 from tui.sessions.home import HomeList
 from tui.sessions.picker import SessionChange, SessionChoice, SessionPicker, parse_tags
 
@@ -31,7 +33,7 @@ QUIT_TWICE_SECONDS: Final = 2.0  # between two presses of the key
 
 
 class SessionController(Controller):
-    """Opens other sessions in this window, and leaves them, after the questions that have to be asked."""
+    """Opens other sessions in this window, and quits, after asking about anything that would be lost."""
 
     def __init__(self, context: ScreenContext, plan: PlanController) -> None:
         super().__init__(context)
@@ -54,7 +56,7 @@ class SessionController(Controller):
         """Ask for a session, optionally starting with an action of the list on one."""
         answer = await self.context.query(queries.SessionsQuery(limit=ALL), queries.SessionsAnswer)
         if answer is None:
-            self.context.notify_user("The sessions can't be listed.", is_error=True)
+            self.context.notify_user("Couldn't list the sessions.", is_error=True)
             return
         current = self.context.state.session_id
         choice = await self.context.ask(SessionPicker(answer.sessions, current=current, shelf=self, begin=begin))
@@ -140,7 +142,7 @@ class SessionController(Controller):
     async def action_rename_session(self, title: str = "") -> None:
         """Set the title of this session."""
         if not title.strip():
-            self.context.notify_user("Write the title behind it: /rename TITLE", is_error=True)
+            self.context.notify_user("Usage: /rename TITLE", is_error=True)
         elif await self.context.submit(commands.SessionRename(title=title)):
             self.context.notify_user("Renamed.")
 
@@ -149,7 +151,7 @@ class SessionController(Controller):
         """Set the tags of this session."""
         tags = parse_tags(words)
         if await self.context.submit(commands.SessionTag(tags=tags)):
-            self.context.notify_user(f"Tagged {' '.join(f'#{tag}' for tag in tags)}." if tags else "No tags.")
+            self.context.notify_user(f"Tagged {' '.join(f'#{tag}' for tag in tags)}." if tags else "Tags removed.")
 
     @in_worker("labels", exclusive=False)
     async def action_export_session(self, words: str = "") -> None:
@@ -160,15 +162,15 @@ class SessionController(Controller):
         command = commands.SessionExport(session=state.session_id, path=path, format=export_format)
         if await self.context.submit(command):
             self.context.notify_user(
-                f"Written: {path}", "Read it before you share it." if export_format == "html" else ""
+                f"Saved: {path}", "Read it before you share it." if export_format == "html" else ""
             )
 
     @in_worker("session")
     async def action_show_forks(self, _: str = "") -> None:
-        """Show which session was forked from which, and go on with one that is chosen."""
+        """Show which session was forked from which, and resume the chosen one."""
         rows = list_forks(await self.list_sessions(ALL))
         if not rows:
-            self.context.notify_user("No session here was forked.", "/fork goes on in a second one.")
+            self.context.notify_user("No forks here.", "/fork continues in a copy.")
             return
         options = [
             PickerOption(session_info.id, f"{lead}{session_info.title}", count("turn", session_info.turns))
@@ -183,13 +185,13 @@ class SessionController(Controller):
         before = self.context.state.session_id
         await self._switch(commands.SessionFork(session=before))
         if self.context.state.session_id != before:
-            hint = f"/resume {before} goes back to the session that it was made from."
-            self.context.notify_user("This is a fork.", hint)
+            hint = f"/resume {before} returns to the original."
+            self.context.notify_user("You are in a fork now.", hint)
 
     async def _switch(self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork) -> None:
         """Open another session in this window, unless a turn runs."""
         if self.context.state.is_running:
-            self.context.notify_user("A turn is running.", "Stop it with escape first.", is_error=True)
+            self.context.notify_user("A turn is running.", "Stop it with Esc first.", is_error=True)
             return
         reply = await self.context.bridge.switch(command)
         if isinstance(reply, commands.Reject):
@@ -199,7 +201,7 @@ class SessionController(Controller):
     async def action_load_history(self, _: str = "") -> None:
         self.context.notify_user("Loading the whole session…")
         is_loaded = await self.context.bridge.load_history()
-        self.context.notify_user("All of the session is loaded." if is_loaded else "There is no more to load.")
+        self.context.notify_user("The whole session is loaded." if is_loaded else "Nothing more to load.")
 
     def describe_pending(self, sessions: tuple[queries.SessionInfo, ...]) -> str:
         """Return a notice of pending reviews in other sessions of the project; "" = none."""
@@ -213,7 +215,7 @@ class SessionController(Controller):
     # Leaving
 
     def action_detach(self, _: str = "") -> None:
-        """Leave, and let the session go on. Text that was typed in the plan and is not saved is asked about first."""
+        """Quit while the session continues, after asking about unsaved text of the plan."""
         if self._plan.is_writing:
             self._plan.ask_to_discard("stay", self._detach)
         else:
@@ -225,12 +227,12 @@ class SessionController(Controller):
         if isinstance(reply, commands.Ack):
             self.context.screen.app.exit()
         elif reply is None:
-            self.context.notify_user("There is no session yet that could go on.", is_error=True)
+            self.context.notify_user("No session to detach yet.", is_error=True)
         else:
             self.context.notify_user(f"Can't detach: {reply.message}", reply.hint, is_error=True)
 
     def action_quit(self, _: str = "") -> None:
-        """Leave, after asking about unsaved text of the plan; nothing is asked twice."""
+        """Quit, after asking about unsaved text of the plan; no question is asked twice."""
         if self._question in self.context.screen.app.screen_stack:
             return
         if self._plan.is_writing:
@@ -240,7 +242,7 @@ class SessionController(Controller):
 
     def _stop_turn(self) -> None:
         if self.context.state.is_running and self.context.state.client_count < 2:
-            self._question = dialog = ConfirmDialog("A turn is running. Stop it and leave?", "stop and leave")
+            self._question = dialog = ConfirmDialog("A turn is running. Stop it and quit?", "stop and quit")
             self.context.confirm(dialog, self._exit)
         else:
             self._exit()
@@ -260,13 +262,13 @@ class SessionController(Controller):
         ]
         sessions = [*([state.session_id] if state.pending_hunk_count else []), *others]
         if sessions:
-            also = f" (and of {len(others)} earlier ones)" if others else ""
-            title = f"Changes of this private session{also} wait for your review"
+            also = f" and {len(others)} earlier ones" if others else ""
+            title = f"This private session{also} left changes to review"
             options = (
                 PickerOption(KEEP, "Keep the changes", "without the conversation"),
-                PickerOption(DROP, "Drop them", "nothing is left"),
+                PickerOption(DROP, "Drop the changes", "nothing is kept"),
             )
-            explanation = "What is kept, `agent-tui review` shows."
+            explanation = "`agent-tui review` shows the changes you keep."
             self._question = dialog = PickerDialog(title, options, explanation=explanation)
             answer = await self.context.ask(dialog)
             if answer is None or (answer == KEEP and not await self._save_changes(sessions)):
@@ -291,6 +293,63 @@ def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
         if first == export_format:
             return export_format, rest.strip()
     return next((export_format for export_format in formats if export_format == ending), "md"), words.strip()
+
+
+class BackgroundController(Controller):
+    """Sends work to background agents, stops and deletes them, and opens their results as sessions."""
+
+    def __init__(self, context: ScreenContext, panes: PaneController, sessions: SessionController) -> None:
+        super().__init__(context)
+        self._panes, self._sessions = panes, sessions
+
+    @in_worker("background")
+    async def action_show_background(self, task: str = "") -> None:
+        """Show the background agents; with words, give them to a new one."""
+        if task.strip():
+            await self.context.submit(commands.BackgroundStart(text=task.strip()))
+            return
+        answer = await self.context.query(queries.BackgroundQuery(), queries.BackgroundAnswer)
+        if answer is not None:
+            self.context.state.background = answer.agents
+            await self._panes.show("background")
+
+    def _find(self, name: str) -> BackgroundAgentInfo | None:
+        return next((agent for agent in self.context.state.background if agent.id == name), None)
+
+    @on(BackgroundList.Opened)
+    def _open(self, event: BackgroundList.Opened) -> None:
+        agent = self._find(event.id)
+        if agent is None:
+            return
+        if agent.state in {"queued", "running", "waiting"}:
+            hint = f"agent-tui attach {agent.session}" if agent.session else "It has not started yet."
+            self.context.notify_user("It is working.", hint)
+        elif agent.pulled:
+            self._sessions.action_choose_session(agent.session)
+        else:
+            self._pull(agent)
+
+    @in_worker("background")
+    async def _pull(self, agent: BackgroundAgentInfo) -> None:
+        """Fetch the work of an agent, and open it unless a turn runs in this window."""
+        if await self.context.submit(commands.BackgroundPull(id=agent.id)):
+            self.context.notify_user("Its work is here now.", "Open it again to see it.")
+
+    @on(BackgroundList.Stopped)
+    def _stop(self, event: BackgroundList.Stopped) -> None:
+        self.context.submit_soon(commands.BackgroundStop(id=event.id))
+
+    @on(BackgroundList.Deleted)
+    def _delete(self, event: BackgroundList.Deleted) -> None:
+        agent = self._find(event.id)
+        if agent is None:
+            return
+        delete = commands.BackgroundDelete(id=agent.id)
+        if agent.pulled or not agent.pending:
+            self.context.submit_soon(delete)
+            return
+        question = f"Delete it with {count('unreviewed file', agent.pending)}?"
+        self.context.confirm(ConfirmDialog(question, "delete"), lambda: self.context.submit_soon(delete))
 
 
 class ChatController(Controller):
@@ -330,19 +389,19 @@ class ChatController(Controller):
         elif prompt.has_focus:
             prompt.call_later(self._clear_prompt, prompt)  # behind the letters that were typed before it
         else:
-            self.context.notify_user("esc goes back to the prompt, ctrl+q leaves.")
+            self.context.notify_user("esc returns to the prompt, ctrl+q quits.")
 
     def _clear_prompt(self, prompt: Prompt) -> None:
         state = self.context.state
         if prompt.text:
             prompt.clear()
         elif state.is_running or state.is_running_command:
-            self.context.notify_user("esc stops what runs, ctrl+q leaves.")
+            self.context.notify_user("esc stops, ctrl+q quits.")
         elif time.monotonic() - self._quit_asked_at < QUIT_TWICE_SECONDS:
             self._sessions.action_quit()
         else:
             self._quit_asked_at = time.monotonic()
-            self.context.notify_user("ctrl+q leaves, or ctrl+c once more.")
+            self.context.notify_user("ctrl+c again to quit, or ctrl+q.")
 
     @on(Transcript.Copied)
     def _copy_text(self, event: Transcript.Copied) -> None:

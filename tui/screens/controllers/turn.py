@@ -1,4 +1,5 @@
-"""The controllers of turns: interrupting, jobs, limits and the command policy; queued messages; rewinding."""
+"""The controllers of turns: interrupting, jobs, limits and the command policy; queued messages; rewinding;
+subagents."""
 
 from __future__ import annotations
 
@@ -9,26 +10,31 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
+from textual import on
 from textual.content import Content
 
 from core.protocol import commands, queries
 from core.protocol.events import LimitsChanged
 from core.text.counting import count
+from tui.dialogs.best import BestDialog
+from tui.dialogs.listings.agents import AgentsDialog, SubagentDialog
+from tui.dialogs.listings.listing import ListingDialog
+from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.keymap import get_bindings
+from tui.roster import AgentList
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
-from tui.screens.dialogs.listings.listing import ListingDialog
-from tui.screens.dialogs.picker import PickerDialog, PickerOption
+from tui.screens.controllers.prompt import PromptController
 from tui.text import fit_line
 
 TWICE_SECONDS: Final = 1.0  # between two strokes of escape that belong together
-NEXT: Final = "enter shows first what would change"
+NEXT: Final = "enter previews what would change"
 _NEVER: Final = float("-inf")
 LIMITS_USAGE: Final = "/limits steps 50, /limits cost 2.50, /limits tokens 200000; 0 or off = no limit"
 POLICY_NOTES: Final = {
-    "auto": "what a strong box holds runs without asking",
-    "confirm": "asks before each command",
-    "human": "you type the commands; no model is called but by ?…",
+    "auto": "fully sandboxed commands run without asking",
+    "confirm": "asks before every command",
+    "human": "you type commands; only ?… calls the model",
 }
 _LIMIT_CHANGE: Final = re.compile(r"(steps|cost|tokens)[ =]+\$?([0-9][0-9_,]*(?:\.[0-9]+)?|off|none)", re.IGNORECASE)
 STOP_SECONDS: Final = 20.0  # seconds for a turn to end before a message starts the next one
@@ -62,26 +68,26 @@ class RewindController(Controller):
 
     @in_worker("picker")
     async def action_rewind(self, _: str = "") -> None:
-        from tui.screens.dialogs.rewind import build_options
+        from tui.dialogs.rewind import build_options
 
-        problem = "The checkpoints can't be listed."
+        problem = "Couldn't list the checkpoints."
         answer = await self.context.query(queries.CheckpointsQuery(), queries.CheckpointsAnswer, problem)
         if answer is None:
             return
         if not answer.checkpoints:
-            self.context.notify_user("There is nothing to go back to yet.", "Every prompt makes a checkpoint.")
+            self.context.notify_user("Nothing to rewind to yet.", "Every prompt creates a checkpoint.")
             return
         options = build_options(answer.checkpoints, time.time_ns() // 1_000_000)
-        choice = await self.context.ask(PickerDialog("Go back to before…", options, explanation=NEXT))
+        choice = await self.context.ask(PickerDialog("Rewind to before…", options, explanation=NEXT))
         info = next((checkpoint for checkpoint in answer.checkpoints if checkpoint.id == choice), None)
         if info is not None:
             await self._preview_restore(info)
 
     async def _preview_restore(self, info: queries.CheckpointInfo) -> None:
-        from tui.screens.dialogs.rewind import RewindDialog
+        from tui.dialogs.rewind import RewindDialog
 
         question = queries.CheckpointPreviewQuery(id=info.id)
-        problem = "The checkpoint can't be looked at."
+        problem = "Couldn't load the checkpoint."
         answer = await self.context.query(question, queries.CheckpointPreviewAnswer, problem)
         if answer is None:
             return
@@ -122,9 +128,9 @@ class TurnController(Controller):
         """Show the jobs with their output and changes until the user leaves."""
         jobs = await self._load_jobs()
         if not jobs:
-            self.context.notify_user("No command was begun in the background.")
+            self.context.notify_user("No background commands.")
             return
-        from tui.screens.dialogs.listings.jobs import JobsDialog
+        from tui.dialogs.listings.jobs import JobsDialog
 
         await self.context.ask(JobsDialog(jobs, self._load_jobs, self._stop_job))
 
@@ -144,7 +150,7 @@ class TurnController(Controller):
     @in_worker("commands", exclusive=False)
     async def action_compact(self, _: str = "") -> None:
         if await self.context.submit(commands.ContextCompact()):
-            self.context.notify_user("The history is made shorter,", "unless nothing would be gained by it.")
+            self.context.notify_user("Compacting the history…")
 
     # Limits and policy
 
@@ -154,7 +160,7 @@ class TurnController(Controller):
             return
         matches = _LIMIT_CHANGE.findall(argument)
         if not matches or _LIMIT_CHANGE.sub("", argument).strip(" ,;"):
-            self.context.notify_user("That is no limit.", f"{LIMITS_USAGE}.", is_error=True)
+            self.context.notify_user("Not a limit.", f"{LIMITS_USAGE}.", is_error=True)
             return
         values = {name.lower(): _parse_number(value) for name, value in matches}
         steps, tokens = (int(values[name]) if name in values else None for name in ("steps", "tokens"))
@@ -165,12 +171,12 @@ class TurnController(Controller):
         if policy_name in POLICY_NOTES:
             self._set_policy(policy_name)
         elif policy:
-            problem = f"There is no policy {policy!r}."
-            self.context.notify_user(problem, f"There are {', '.join(POLICY_NOTES)}.", is_error=True)
+            problem = f"No policy {policy!r}."
+            self.context.notify_user(problem, f"Choose from {', '.join(POLICY_NOTES)}.", is_error=True)
         else:
             options = [PickerOption(name, name, note) for name, note in POLICY_NOTES.items()]
             current = self.context.state.policy.policy
-            self.context.show(PickerDialog("Who decides on commands", options, current=current), self._set_policy)
+            self.context.show(PickerDialog("Who approves commands", options, current=current), self._set_policy)
 
     def _set_policy(self, policy: str | None) -> None:
         match policy:
@@ -182,7 +188,7 @@ def format_limits(limits: LimitsChanged) -> str:
     steps = f"{limits.max_steps:,} steps" if limits.max_steps else "any number of steps"
     cost = f"${limits.max_cost:.2f}" if limits.max_cost else "any cost"
     tokens = f"{limits.max_tokens:,} tokens" if limits.max_tokens else "any number of tokens"
-    return f"A turn may use {steps}, {cost}, {tokens}."
+    return f"Limits of a turn: {steps}, {cost}, {tokens}."
 
 
 def _parse_number(text: str) -> float:
@@ -197,18 +203,18 @@ class QueueChoice(NamedTuple):
 
 
 class QueueDialog(ListingDialog[QueueChoice]):
-    """Shows `waiting` messages by their ids, the oldest first; answers with a choice, None = they go on waiting."""
+    """Shows `waiting` messages by their ids, the oldest first; answers with a choice, None = nothing changes."""
 
     BINDINGS = get_bindings("queue")
 
     def __init__(self, waiting: Mapping[str, str]) -> None:
-        super().__init__("Messages that wait")
+        super().__init__("Queued messages")
         self._ids, self._texts = list(waiting), list(waiting.values())
 
     def set_up(self) -> None:
         self.show_keys(_KEYS)
         rows = [Content(fit_line(text, _TOLD)) for text in self._texts]
-        self.show_rows(f"{count('message', len(rows))} for the model's next step.", rows, ())
+        self.show_rows(f"{count('message', len(rows))}, sent at the model's next step", rows, ())
 
     def show_reason(self) -> None:
         index = self.marked
@@ -232,7 +238,7 @@ class QueueController(Controller):
                 return
             action, message = choice
             if message not in self.context.state.pending_steers:
-                self.context.notify_user("The model was sent this message meanwhile.", is_error=True)
+                self.context.notify_user("The model has already received this message.", is_error=True)
                 return
             if action == "edit":
                 await self.context.submit(commands.TurnUnsteer(ids=(message,)))
@@ -242,7 +248,7 @@ class QueueController(Controller):
             if action == "send":
                 await self._send(waiting[message])
                 return
-        self.context.notify_user("No message waits to be sent.")
+        self.context.notify_user("No queued messages.")
 
     async def _take_out(self, message: str) -> None:
         """Remove a message from the queue for good: it does not return to the prompt."""
@@ -266,3 +272,79 @@ class QueueController(Controller):
             async with asyncio.timeout(STOP_SECONDS):
                 while not holds():
                     await self.context.bridge.wait_until_caught_up(self.context.state.seq + 1)
+
+
+class AgentController(Controller):
+    """Opens and stops subagents, and adds the name of a kind to the prompt."""
+
+    # A subagent is a child session, so an interrupt with its session id stops it.
+
+    def __init__(self, context: ScreenContext, panes: PaneController, prompt: PromptController) -> None:
+        super().__init__(context)
+        self._panes, self._prompt = panes, prompt
+
+    @in_worker("picker")
+    async def action_show_kinds(self, _: str = "") -> None:
+        """Show the kinds of subagents; the chosen one is added to the prompt, or its file is opened."""
+        answer = await self.context.query(queries.AgentsQuery(), queries.AgentsAnswer)
+        if answer is None:
+            return
+        match await self.context.ask(AgentsDialog(answer)):
+            case ("mention", name):
+                self._panes.uncover_prompt()
+                self.context.focus_prompt()
+                self.context.prompt.insert(f"@agent-{name} ")
+            case (_, path):
+                await self._panes.preview_file(path)
+
+    @in_worker("picker")
+    async def action_try_several(self, text: str = "") -> None:
+        """Try a prompt with several candidates; without words, compare those of the last one."""
+        if text:
+            await self._run_best(text)
+            return
+        answer = await self.context.query(queries.CandidatesQuery(), queries.CandidatesAnswer)
+        if answer is None or not answer.candidates:
+            self.context.notify_user("Nothing to compare yet.", "/best 3 PROMPT runs a prompt three times.")
+            return
+        if picks := await self.context.ask(BestDialog(answer)):
+            await self.context.submit(commands.BestTake(picks=picks))
+
+    async def _run_best(self, text: str) -> None:
+        """Run the task of `/best`; a rejected one returns to the prompt."""
+        command_line = f"/best {text}"
+        self.context.prompt.past.add(command_line)
+        first, *rest = text.split(maxsplit=1)
+        models = commands.parse_candidates(first)
+        if not rest or not models:
+            self.context.notify_user("Usage: /best 3 PROMPT, or /best provider/one,provider/two PROMPT", is_error=True)
+            self._prompt.return_text(command_line)
+            return
+        self._panes.uncover_prompt()
+        if not await self.context.submit(commands.BestRun(text=rest[0].strip(), models=models)):
+            self._prompt.return_text(command_line)
+
+    @on(AgentList.Opened)
+    def _open(self, event: AgentList.Opened) -> None:
+        self._show_conversation(event.id)
+
+    @on(AgentList.Stopped)
+    def _stop_marked(self, event: AgentList.Stopped) -> None:
+        self._stop(event.id)
+
+    def _stop(self, name: str) -> None:
+        """Stop a subagent, unless it has ended meanwhile."""
+        if name in self.context.state.transcript.find_running_subagents():
+            self.context.submit_soon(commands.TurnInterrupt(session=name))
+
+    @in_worker("agents")
+    async def _show_conversation(self, name: str) -> None:
+        """Show a subagent's conversation, and stop it at the user's request."""
+        subagent, block = self.context.state.subagents.get(name), self.context.state.transcript.subagents.get(name)
+        if subagent is None or block is None:  # its turn was taken back meanwhile
+            self.context.notify_user("That subagent is gone.")
+            return
+        title = " · ".join(filter(None, (subagent.agent or subagent.todo, subagent.title, subagent.model)))
+        dialog = SubagentDialog(name, title, self.context.bridge.follow, is_working=block.is_running)
+        if stopped_name := await self.context.ask(dialog):
+            self._stop(stopped_name)

@@ -119,7 +119,7 @@ def _write_all(editor: Editor, sides: Mapping[str, _FileState]) -> dict[str, Fil
     """Write every file; if one is refused, those already written are restored."""
     before = {path: editor.read_bytes(path, 1 << 26) if editor.stat(path) else None for path in sides}
     if all(side.data == before[path] for path, side in sides.items()):
-        raise ToolInputInvalid("The patch changes nothing: the files are already as it says.", hint="Go on.")
+        raise ToolInputInvalid("The patch changes nothing: the files already match it.", hint="Go on.")
     moves = {
         path: side.moved_from
         for path, side in sides.items()

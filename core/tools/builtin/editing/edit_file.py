@@ -18,8 +18,8 @@ from core.tools.base import Editor, EditRequest, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_edit, propose_file
 from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, build_missing_error, read_editable
 
-BY_RULES = "the code_edit was spliced in."
-BY_MODEL = "the code_edit did not tell by itself where it belongs, so it was worked out by a model. Check the result."
+BY_RULES = "the code_edit was merged in."
+BY_MODEL = "the code_edit was ambiguous, so a model placed it. Check the result."
 
 
 class EditFile(SingleFileEdit, frozen=True, kw_only=True):
@@ -36,7 +36,7 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
     code_edit: Annotated[
         str, Meta(description="The new code with a line of the file before and after each change; the rest marked.")
     ]
-    instructions: Annotated[str, Meta(description="One sentence: what the edit does.")] = ""
+    instructions: Annotated[str, Meta(description="What the edit does, in one sentence.")] = ""
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.target_file) is None:
@@ -50,8 +50,8 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
             text, description = await apply_with_model(capability, order), BY_MODEL
         if text == file.text:
             raise ToolInputInvalid(
-                f"The edit changes nothing: {self.target_file} is already as it says.",
-                hint="Read the file; if something is still to be changed, write the new lines into code_edit.",
+                f"The edit changes nothing: {self.target_file} already matches it.",
+                hint="Read the file; if something still has to change, write the new lines in code_edit.",
             )
         detail = capability.write(self.target_file, file.encode(text))
         return await describe_edit(self.target_file, file.text, text, detail, description=description)
@@ -68,7 +68,7 @@ async def apply_with_model(capability: Editor, order: EditRequest) -> str:
     text = await capability.apply_with_model(order)
     if capability.stat(order.path) is None or read_editable(capability, order.path).text != order.text:
         raise ToolInputInvalid(
-            f"{order.path} changed while the edit was worked out.",
+            f"{order.path} changed while the edit was being placed.",
             hint="Nothing was changed by it. Read the file and edit it again.",
             code="changed_meanwhile",
         )
@@ -81,7 +81,7 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
     argument_names: ClassVar = {"file_path": "path", "filePath": "path", "target_file": "path", "content": "draft"}
 
     path: FilePath
-    draft: Annotated[str, Meta(description="The new lines; a comment may say which ones stay as they are.")]
+    draft: Annotated[str, Meta(description="The new lines; a comment may mark unchanged ones.")]
     start: Annotated[int, Meta(description="The first line of the range, from 1; -1 with end -1 appends.")] = 1
     end: Annotated[int, Meta(description="The last line of the range, inclusive; -1 is the last of the file.")] = -1
 
@@ -93,7 +93,7 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
         text, description = await self._apply(capability, file.text, draft)
         if text == file.text:
             raise ToolInputInvalid(
-                f"The draft changes nothing: {self.path} is already as it says.", hint="Write the new lines into it."
+                f"The draft changes nothing: {self.path} already matches it.", hint="Write the new lines in it."
             )
         detail = capability.write(self.path, file.encode(text))
         return await describe_edit(self.path, file.text, text, detail, description=description)
@@ -102,7 +102,7 @@ class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
         if (draft.start, draft.end) == (-1, -1):
             return append_lines(text, draft.body), "the lines were appended."
         try:
-            return apply_draft(text, draft), "the draft was laid on the range."
+            return apply_draft(text, draft), "the draft was placed in the range."
         except UndecidedEdit as undecided:
             instruction = f"The draft is meant for lines {draft.start} to {draft.end} (-1: the last)."
             order = EditRequest(self.path, text, instruction, draft.body, undecided.message)

@@ -53,14 +53,12 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     }
 
     target_notebook: FilePath
-    cell_idx: Annotated[int | UnsetType, Meta(description="The cell, counted from 0; -1 is the last, or the end.")] = (
-        UNSET
-    )
-    cell_id: Annotated[str, Meta(description="The cell by its id instead; a new one is put behind it.")] = ""
-    is_new_cell: Annotated[bool, Meta(description="Put a new cell in at cell_idx.")] = False
+    cell_idx: Annotated[int | UnsetType, Meta(description="The cell, from 0; -1 is the last, or the end.")] = UNSET
+    cell_id: Annotated[str, Meta(description="The cell by id instead; a new cell is put after it.")] = ""
+    is_new_cell: Annotated[bool, Meta(description="Insert a new cell at cell_idx.")] = False
     cell_language: Annotated[str, Meta(description="python, markdown, raw …")] = ""
     old_string: Annotated[str, Meta(description="The text of the cell to replace.")] = ""
-    new_string: Annotated[str, Meta(description="The text that takes its place, or that of the new cell.")] = ""
+    new_string: Annotated[str, Meta(description="The replacement, or the text of the new cell.")] = ""
     edit_mode: Annotated[
         Literal["", "replace", "insert", "delete"], Meta(description="replace: the whole cell; delete: the cell.")
     ] = ""
@@ -68,7 +66,9 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not is_notebook_path(self.target_notebook):
-            raise ToolInputInvalid(f"{self.target_notebook} is no .ipynb file.", hint="Use the tools for text files.")
+            raise ToolInputInvalid(
+                f"{self.target_notebook} is not an .ipynb file.", hint="Use the tools for text files."
+            )
         if self.new_source is not UNSET:
             return await self._replace_source(self.new_source).run(capability)
         is_new = self.is_new_cell or self.edit_mode == "insert"
@@ -91,8 +91,8 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         """Return this call with Claude's argument replaced."""
         if self.new_string or self.old_string:
             raise ToolInputInvalid(
-                "new_source is the whole text of a cell, and stands beside new_string or old_string.",
-                hint="Give new_source alone, or old_string and new_string.",
+                "new_source is the full text of a cell, and can't be combined with new_string or old_string.",
+                hint="Give only new_source, or old_string and new_string.",
             )
         mode = self.edit_mode or ("insert" if self.is_new_cell else "replace")
         return replace(self, new_source=UNSET, new_string=source, edit_mode=mode)
@@ -128,7 +128,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
             index += count + 1
         if not 0 <= index <= count:
             raise ToolInputInvalid(
-                f"There is no place {self.cell_idx} for a cell: {self.target_notebook} has {_count_cells(notebook)}.",
+                f"{self.target_notebook} has {_count_cells(notebook)}, so a cell can't be put at {self.cell_idx}.",
                 hint=f"Give a cell_idx from 0 to {count}; {count} is the end.",
             )
         return index
@@ -136,14 +136,14 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     def _delete(self, capability: Editor, notebook: Notebook) -> _Edited:
         cell = self._find_cell(notebook)
         self._require_read(capability)
-        return _Edited(delete_cell(notebook, cell), 0, cell.source, f"{describe_cell(cell)} is gone.")
+        return _Edited(delete_cell(notebook, cell), 0, cell.source, f"{describe_cell(cell)} was deleted.")
 
     def _edit(self, capability: Editor, notebook: Notebook) -> _Edited:
         cell = self._find_cell(notebook)
         if self.cell_language and self._find_kind() != cell.kind:
             raise ToolInputInvalid(
                 f"Cell {cell.index} is a {cell.kind} cell.",
-                hint="Look whether you mean another one; to change its kind, delete it and put a new one in.",
+                hint="Check whether you mean another one; to change its type, delete it and add a new one.",
             )
         if self.old_string:
             source, description = self._replace(notebook, cell)
@@ -156,8 +156,8 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
                 hint="Give the text to replace, or edit_mode “replace” for the whole cell. Nothing was changed.",
             )
         if source == cell.source:
-            raise ToolInputInvalid(f"Cell {cell.index} is already as it should be.", hint="Go on.")
-        outputs_note = " Its outputs were cleared: they were of the old text." if cell.outputs else ""
+            raise ToolInputInvalid(f"Cell {cell.index} already matches.", hint="Go on.")
+        outputs_note = " Its outputs were cleared: they belonged to the old text." if cell.outputs else ""
         data = replace_source(notebook, cell, source)
         return _Edited(data, cell.index, cell.source, f"{_format_name(cell)}: {description}{outputs_note}")
 
@@ -170,7 +170,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
                 for other_cell in notebook.cells
                 if other_cell is not cell and self.old_string in other_cell.source
             ]
-            hint = f"It stands in cell {', '.join(map(str, others[:5]))}. " if others else ""
+            hint = f"It is in cell {', '.join(map(str, others[:5]))}. " if others else ""
             raise EditError(f"Cell {cell.index}: {error.message}", hint=f"{hint}{error.hint}") from error
         return (
             replacement.text,
@@ -182,7 +182,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         if self.cell_id:
             return self._find_cell_by_id(notebook)
         if self.cell_idx is UNSET:
-            raise ToolInputInvalid("No cell is named.", hint="Give cell_idx or cell_id.")
+            raise ToolInputInvalid("No cell is given.", hint="Give cell_idx or cell_id.")
         index = self.cell_idx + len(cells) if self.cell_idx < 0 else self.cell_idx
         if not 0 <= index < len(cells):
             raise ToolInputInvalid(
@@ -197,7 +197,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
             numbers = ", ".join(str(cell.index) for cell in same)
             raise ToolInputInvalid(
                 f"The cells {numbers} of {self.target_notebook} have the id {self.cell_id!r}.",
-                hint="Name the one that you mean by cell_idx.",
+                hint="Give the one you mean by cell_idx.",
             )
         if same:
             return same[0]
@@ -208,7 +208,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         suggestions = [
             f"{name} (cell {cells_by_id[name].index})" for name in find_nearest_names(self.cell_id, cells_by_id)
         ]
-        hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "Name it by cell_idx."
+        hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "Give it by cell_idx."
         raise ToolInputInvalid(f"{self.target_notebook} has no cell with the id {self.cell_id!r}.", hint=hint)
 
     def _find_kind(self) -> str:
@@ -218,7 +218,7 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         """Raise unless the model has seen the current file, since cells are named by number."""
         if not self.cell_id and not capability.has_read_current(self.target_notebook):
             raise ToolInputInvalid(
-                f"{self.target_notebook} was not read in its present state.", hint="Read it, then call again."
+                f"{self.target_notebook} has changed since you read it.", hint="Read it, then call again."
             )
 
 

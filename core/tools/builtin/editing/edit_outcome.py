@@ -18,32 +18,32 @@ from core.tools.builtin.editing.edit_targets import open_new_file, refuse_notebo
 _CONTEXT = 3
 _MAX_ROWS = 40
 _MAX_FLAWS = 5
-_UNREAD = "The grammar can't read this; it may be newer than the grammar. Leave it if it is what you meant:"
+_UNREAD = "The parser can't read this; it may be older than the syntax. Leave it if you meant it:"
 RUNGS = {
     "line_endings": "other line endings",
     "line_numbers": "line numbers copied from a listing",
-    "trailing_space": "other white space at line ends",
-    "indentation": "another indentation; the new text was indented to fit",
+    "trailing_space": "different white space at line ends",
+    "indentation": "different indentation; the new text was indented to fit",
     "blank_lines": "other blank lines",
     "look_alikes": "look-alike characters",
-    "spacing": "other spacing within lines",
-    "uneven_indentation": "an indentation that differs from line to line; check that of the new text",
+    "spacing": "different spacing within lines",
+    "uneven_indentation": "inconsistent indentation; check that of the new text",
     "line_ends": "the end of a line left out",
-    "elided": "a middle left out with dots",
+    "elided": "a middle part replaced by dots",
     "entities": "HTML entities resolved",
-    "escapes": "backslash escapes taken off",
-    "trimmed": "other white space around it",
-    "reflowed": "other line breaks and spacing",
-    "other_case": "other capitals",
-    "fuzzy": "a misspelt word",
+    "escapes": "backslash escapes removed",
+    "trimmed": "different white space around it",
+    "reflowed": "different line breaks and spacing",
+    "other_case": "different capitals",
+    "fuzzy": "a spelling mistake",
     "lost_space": "context that had lost its leading space",
 }
 SLIPS = {
-    "quotes": "Curly quotes in the new lines were written straight: the file has none.",
-    "entities": "HTML entities in the new lines were written as plain signs: the file has none.",
-    "numbers": "The line numbers of a listing were taken off the new lines.",
-    "repeated": "What was given twice was done once.",
-    "mode": "The mode of the file was not changed: that takes a command.",
+    "quotes": "Curly quotes in the new lines became straight ones: the file has none.",
+    "entities": "HTML entities in the new lines became plain characters: the file has none.",
+    "numbers": "Line numbers were removed from the new lines.",
+    "repeated": "Duplicate edits were made once.",
+    "mode": "The file mode was not changed: that takes a command.",
 }
 
 

@@ -61,7 +61,9 @@ def build_missing_error(reader: Reader, path: str) -> ToolInputInvalid:
     missing_name = rel.parts[len(folder.parts)] if len(rel.parts) > len(folder.parts) else rel.name
     nearest_paths = [str(folder / name) for name in find_nearest_names(missing_name, names)]
     hint = (
-        f"Did you mean {' or '.join(nearest_paths)}?" if nearest_paths else "Find it with glob_file_search or list_dir."
+        f"Did you mean {' or '.join(nearest_paths)}?"
+        if nearest_paths
+        else "Look for it with glob_file_search or list_dir."
     )
     return ToolInputInvalid(f"{path} does not exist.", hint=hint, code="file_not_found")
 
@@ -77,7 +79,7 @@ def _is_folder(reader: Reader, path: str) -> bool:
 def require_file(stat: PathStat, path: str) -> None:
     """Raise for a folder, a pipe, a device …"""
     if stat.kind == "directory":
-        raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or name a file in it.")
+        raise ToolInputInvalid(f"{path} is a directory.", hint="List it with list_dir, or give a file in it.")
     if stat.kind not in {"file", "symlink"}:
         kind = "a pipe, socket or device" if stat.kind == "other" else f"a {stat.kind}"
         raise ToolInputInvalid(f"{path} is not a regular file: it is {kind}.", hint="Leave it alone.")
@@ -125,7 +127,7 @@ def refuse_notebook(path: str) -> None:
     """Raise for a notebook: a text edit can break its JSON, and hides which cell it changes."""
     if is_notebook_path(path):
         raise ToolInputInvalid(
-            f"{path} is a notebook: text tools leave it alone.",
+            f"{path} is a notebook; text tools can't edit it.",
             hint="Use edit_notebook: target_notebook, cell_idx, old_string, new_string; is_new_cell for a new one.",
         )
 
@@ -133,5 +135,5 @@ def refuse_notebook(path: str) -> None:
 def build_not_text_error(path: str, data: bytes, size: int) -> ToolFailed:
     kind = detect_binary(data) or "text in an unknown encoding"
     return ToolFailed(
-        f"{path} is not a text file: {kind}, {size:,} bytes.", hint="Text tools leave it alone.", code="binary_file"
+        f"{path} is not a text file: {kind}, {size:,} bytes.", hint="Don't use text tools for it.", code="binary_file"
     )

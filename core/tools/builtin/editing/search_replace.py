@@ -35,11 +35,9 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     ignored_arguments: ClassVar = frozenset(("instruction", "instructions", "explanation"))
 
     file_path: FilePath
-    old_string: Annotated[
-        str, Meta(description="The text to replace, exactly as it stands in the file; empty only to create a file.")
-    ]
-    new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+    old_string: Annotated[str, Meta(description="The exact text in the file; empty only to create a file.")]
+    new_string: Annotated[str, Meta(description="The replacement; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace all occurrences, not only one.")] = False
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -68,9 +66,9 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
 
 
 class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    old_string: Annotated[str, Meta(description="The text to replace, exactly as it stands in the file.")]
-    new_string: Annotated[str, Meta(description="The text that takes its place; empty to delete.")]
-    replace_all: Annotated[bool, Meta(description="Replace every occurrence instead of the only one.")] = False
+    old_string: Annotated[str, Meta(description="The exact text in the file.")]
+    new_string: Annotated[str, Meta(description="The replacement; empty to delete.")]
+    replace_all: Annotated[bool, Meta(description="Replace all occurrences, not only one.")] = False
 
 
 class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
@@ -106,7 +104,10 @@ class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
         file = read_editable(capability, self.file_path)
         if any(not block.search for block in blocks) and not capability.has_read_current(self.file_path):
             raise ToolInputInvalid(
-                f"{self.file_path} exists, and you have not read it as it is now, so it is not replaced as a whole.",
+                (
+                    f"{self.file_path} exists, and you have not read its current content, so it is not "
+                    "replaced as a whole."
+                ),
                 hint="Read it with read_file first, or give the lines to replace. Nothing was changed.",
                 code="not_read",
             )
@@ -123,7 +124,7 @@ class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
             others = sorted({block.path for block in blocks if block.path and block not in own_blocks})
             raise ToolInputInvalid(
                 f"The blocks are for several files: {self.file_path}, {', '.join(others) or 'others'}.",
-                hint="Make one call for each file. Nothing was changed.",
+                hint="Make one call per file. Nothing was changed.",
             )
         return own_blocks
 

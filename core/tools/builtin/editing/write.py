@@ -22,7 +22,7 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
     ignored_arguments: ClassVar = frozenset(("explanation", "description", "line_count"))
 
     file_path: FilePath
-    contents: Annotated[str, Meta(description="The whole content of the file.")]
+    contents: Annotated[str, Meta(description="The full content of the file.")]
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.file_path) is None:
@@ -30,8 +30,8 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
         file = read_editable(capability, self.file_path)
         if not capability.has_read_current(self.file_path):
             raise ToolInputInvalid(
-                f"{self.file_path} exists, and you have not read it as it is now.",
-                hint="Read it to its end with read_file, then write it again. Nothing was changed.",
+                f"{self.file_path} exists, and you have not read its current content.",
+                hint="Read it to the end with read_file, then write it again. Nothing was changed.",
                 code="not_read",
             )
         text = self._fit_line_endings(file)

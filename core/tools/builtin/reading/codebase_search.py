@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Final
 from msgspec import Meta
 
 from core.notebooks.rendering import choose_limit, find_notebook_text
-from core.protocol.queries import IndexStatus, SearchAnswer, SearchHit, SearchQuery
+from core.protocol.events import IndexStatus
+from core.protocol.queries import SearchAnswer, SearchHit, SearchQuery
 from core.tools.base import Reader, ReadTool, ToolOutcome
 
 _MOST_HITS: Final = 12
@@ -33,8 +34,8 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
 
     ignored_arguments: ClassVar = frozenset(("num_results", "max_results", "limit"))
 
-    query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What is looked for.")]
-    target_directories: Annotated[tuple[str, ...], Meta(description="Only below these.")] = ()
+    query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What to look for.")]
+    target_directories: Annotated[tuple[str, ...], Meta(description="Only in these folders.")] = ()
     explanation: str = ""  # For models of other agents.
     search_only_prs: bool = False  # For models of other agents.
 
@@ -54,7 +55,7 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
         )
         progress = _describe_progress(answer.status)
         if not answer.hits:
-            return ToolOutcome(content=f"Nothing was found. {progress}".strip(), summary="nothing found")
+            return ToolOutcome(content=f"Nothing found. {progress}".strip(), summary="nothing found")
         body = "\n\n".join(_render_hits(capability, answer))
         count = f"{len(answer.hits)} place{'s' if len(answer.hits) > 1 else ''}"
         return ToolOutcome(content=f"{body}\n\n{progress}".strip(), summary=count)
@@ -67,10 +68,10 @@ def _describe_progress(status: IndexStatus) -> str:
             return ""
         case "building":
             progress = f"{status.indexed:,} of {status.files:,} files" if status.files else "no file"
-            return f"[The index is being built: {progress} so far, the others were searched by their words.]"
+            return f"[The index is being built: {progress} so far; the rest was searched by words.]"
         case _:
             reason = f" ({status.problem})" if status.problem else ""
-            return f"[There is no index{reason}: files were searched by their words. grep finds exact text.]"
+            return f"[There is no index{reason}: files were searched by words. grep finds exact text.]"
 
 
 def _render_hits(reader: Reader, answer: SearchAnswer) -> Iterator[str]:

@@ -81,11 +81,11 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     ignored_arguments: ClassVar = frozenset(("-o", "only_matching", "respect_git_ignore"))
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2000, description="A regular expression (Rust syntax).")]
-    path: Annotated[str, Meta(description="A file or folder to search; the whole workspace by default.")] = "."
-    case_sensitive: Annotated[bool, Meta(description="false: upper and lower case are the same.")] = True
-    include_pattern: Annotated[str, Meta(description="Only files that match this glob, such as *.ts or src/**.")] = ""
-    exclude_pattern: Annotated[str, Meta(description="No files that match this glob.")] = ""
-    context: Annotated[int, Meta(ge=0, le=20, description="Lines to show before and after each match, at most 20.")] = 0
+    path: Annotated[str, Meta(description="A file or folder; default: the workspace.")] = "."
+    case_sensitive: Annotated[bool, Meta(description="false: ignore case.")] = True
+    include_pattern: Annotated[str, Meta(description="Only files that match this glob, like *.ts or src/**.")] = ""
+    exclude_pattern: Annotated[str, Meta(description="Skip files that match this glob.")] = ""
+    context: Annotated[int, Meta(ge=0, le=20, description="Context lines around each match, at most 20.")] = 0
     # Arguments for models of other agents, which no schema describes.
     explanation: str = ""
     ignore_case: bool = False

@@ -49,7 +49,7 @@ class ListDir(ReadTool, frozen=True, kw_only=True):
 
     relative_workspace_path: Annotated[str, Meta(description='The folder; "." is the workspace.')] = "."
     ignore_globs: Annotated[
-        tuple[str, ...], Meta(description="Leave out what matches one of these, such as *.svg or fixtures/**.")
+        tuple[str, ...], Meta(description="Skip what matches one of these, like *.svg or fixtures/**.")
     ] = ()
     explanation: str = ""  # For models of other agents.
 
@@ -87,7 +87,7 @@ def _read_folder(reader: Reader, folder: _Folder, patterns: list[re.Pattern[str]
     except (OSError, PathRefused) as error:
         if folder.depth == 1:  # The requested directory itself, whose entries no note summarises.
             raise
-        folder.note = " (cannot be opened)" if isinstance(error, OSError) else " (not open to you)"
+        folder.note = " (cannot be opened)" if isinstance(error, OSError) else " (no permission)"
         return
     paths = [(entry, entry.name if folder.path == "." else f"{folder.path}/{entry.name}") for entry in entries]
     visible_entries = [(entry, path) for entry, path in paths if not any(glob.fullmatch(path) for glob in patterns)]
@@ -129,8 +129,8 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
     }
     ignored_arguments: ClassVar = frozenset(("limit", "head_limit", "respect_git_ignore"))
 
-    glob_pattern: Annotated[str, Meta(min_length=1, description="Such as *.py, src/**/*.test.ts or **/Makefile.")]
-    target_directory: Annotated[str, Meta(description="Where to look; the whole workspace by default.")] = "."
+    glob_pattern: Annotated[str, Meta(min_length=1, description="Like *.py, src/**/*.test.ts or **/Makefile.")]
+    target_directory: Annotated[str, Meta(description="Where to look; default: the workspace.")] = "."
     explanation: str = ""  # For models of other agents.
 
     def subject(self) -> str:

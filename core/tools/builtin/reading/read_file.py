@@ -59,10 +59,8 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
     ignored_arguments: ClassVar = frozenset(("pages", "mode", "indentation", "detail"))
 
     target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
-    offset: Annotated[
-        int, Meta(description="The first line to read, counted from 1; negative counts from the end.")
-    ] = 1
-    limit: Annotated[int, Meta(ge=0, description="How many lines to read; 0 means as many as fit.")] = 0
+    offset: Annotated[int, Meta(description="The first line, from 1; negative counts from the end.")] = 1
+    limit: Annotated[int, Meta(ge=0, description="How many lines; 0 = as many as fit.")] = 0
     # Arguments for models of other agents, which no schema describes.
     explanation: str = ""
     should_read_entire_file: bool = False
@@ -96,7 +94,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         elif self.end_line:
             first = max(1, self.offset)
             if self.offset < 0 or self.end_line < first:
-                raise ValueError(f"the last line, {self.end_line}, lies before the first, {self.offset}")
+                raise ValueError(f"the last line, {self.end_line}, is before the first, {self.offset}")
             force_setattr(self, "limit", self.end_line - first + 1)
 
     def subject(self) -> str:
@@ -170,7 +168,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             content = f"The file has {window.total:,} lines; there is nothing at line {self.offset}."
             return ToolOutcome(content=content, summary=f"no line {self.offset}"), False
         notes = self._build_notes(window, size, is_whole)
-        notes += [f"[the file is in {encoding}, and what is written to it is, too]"] if encoding else []
+        notes += [f"[the file is in {encoding}; what you write to it is converted]"] if encoding else []
         at_end = is_whole and window.last == window.total
         if window.first == 1 and at_end:
             summary = f"{window.total:,} line{'' if window.total == 1 else 's'}"
@@ -212,8 +210,8 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         if window.last < window.total:
             count = f"{window.total:,}" if is_whole else f"more than {window.total:,}"
             return [
-                f"[lines {window.first:,}-{window.last:,} of {count}, {size:,} bytes in all; "
-                f"go on with offset={window.last + 1}]"
+                f"[lines {window.first:,}-{window.last:,} of {count}, {size:,} bytes in all; continue "
+                f"with offset={window.last + 1}]"
             ]
         return [f"[only the first {_SCAN:,} of {size:,} bytes can be read with this tool; search the rest with grep]"]
 

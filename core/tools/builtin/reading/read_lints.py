@@ -53,7 +53,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
     argument_names: ClassVar = {"path": "paths", "files": "paths", "target_file": "paths"}
 
     named: Annotated[
-        tuple[str, ...], Meta(max_length=50, description="Files or folders; all pending edits by default.")
+        tuple[str, ...], Meta(max_length=50, description="Files or folders; default: all pending edits.")
     ] = msgspec.field(default=(), name="paths")
 
     def subject(self) -> str:
@@ -65,14 +65,16 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
     async def run(self, capability: Reader) -> ToolOutcome:
         files = self._list_files(capability)
         if not files:
-            return ToolOutcome(content="No edit is pending here, so there is nothing new to find.", summary="nothing")
+            return ToolOutcome(
+                content="There are no pending edits, so there is nothing new to find.", summary="nothing"
+            )
         server_results = await self._ask_servers(capability, files)
         jobs = plan_jobs(files, lambda linter, directory: _is_configured(capability, linter, directory))
         server_names = {lint_result.name for lint_result in server_results}
         jobs = [lint_job for lint_job in jobs if not server_names.intersection(COVERED.get(lint_job.linter, ()))]
         if not jobs and not server_results:
             return ToolOutcome(
-                content=f"No linter of this project speaks of {_abbreviate(files)} (known: {', '.join(LINTERS)}).",
+                content=f"No linter of this project covers {_abbreviate(files)} (known: {', '.join(LINTERS)}).",
                 summary="no linter",
             )
         linter_results = await asyncio.gather(*(self._run_linter(capability, job) for job in jobs[:_MOST_JOBS]))

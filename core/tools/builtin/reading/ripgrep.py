@@ -173,5 +173,5 @@ def _build_error(complaint: str) -> ToolInputInvalid:
     words = complaint.removeprefix("rg: ")[:1500]
     return ToolInputInvalid(
         f"ripgrep can't search for this: {words}",
-        hint="Mend the pattern; put a backslash before a special character that is meant literally.",
+        hint="Fix the pattern; put a backslash before special characters you mean literally.",
     )

@@ -57,7 +57,7 @@ def _translate(pattern: str, body: str) -> str:
         else:
             parts.append(_PLAIN.get(token) or _escape_token(token))
     if depth:
-        raise ToolInputInvalid(f"The glob pattern {pattern!r} has a {{ that is never closed.", hint="Add the }.")
+        raise ToolInputInvalid(f"The glob pattern {pattern!r} has an unclosed {{.", hint="Add the }.")
     return "".join(parts)
 
 
@@ -99,7 +99,7 @@ class SearchScope:
     def __init__(self, reader: Reader, path: str, *, include: str = "", exclude: str = "") -> None:
         self.path = reader.relative(path or ".")
         if self.path.startswith("/"):
-            raise ToolInputInvalid(f"{path} is beside the project, which is all that is searched.", hint=OUTSIDE_HINT)
+            raise ToolInputInvalid(f"{path} is outside the project; only the project is searched.", hint=OUTSIDE_HINT)
         kind = require_present(reader, self.path).kind
         if kind == "other" or (kind == "symlink" and _leads_to_device(Path(reader.root, self.path))):
             raise ToolInputInvalid(f"{path} is a pipe or a device, which can't be searched.", hint="Name a file.")

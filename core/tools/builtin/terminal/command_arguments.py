@@ -75,7 +75,7 @@ def _adapt_time(arguments: dict[str, Any]) -> None:
     elif isinstance(value, int) and value > LONGEST_SECONDS:
         raise ToolInputInvalid(
             f"timeout is in seconds, at most {LONGEST_SECONDS}: {value} is more. Nothing was run.",
-            hint="What takes longer goes on in the background (is_background).",
+            hint="Run longer commands in the background (is_background).",
         )
 
 

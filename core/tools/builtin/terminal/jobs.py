@@ -38,8 +38,8 @@ class ReadTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
     argument_names: ClassVar = {**JOB_NAMES, "timeout": "wait"}
     ignored_arguments: ClassVar = frozenset(("filter", "wait_up_to"))
 
-    job: Annotated[str, Meta(description="The id of the job, such as job_1. Leave it out for a list of all jobs.")] = ""
-    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to wait for its end first, at most 300.")] = 0
+    job: Annotated[str, Meta(description="The job's id, like job_1; all jobs if left out.")] = ""
+    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to wait for its end, at most 300.")] = 0
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -63,10 +63,10 @@ class WriteTerminal(Tool[Runner], frozen=True, kw_only=True):
     argument_names: ClassVar = {**JOB_NAMES, "input": "text", "chars": "text"}
     ignored_arguments: ClassVar = frozenset(("max_output_tokens",))
 
-    job: Annotated[str, Meta(min_length=1, description="The id of the job, such as job_1.")]
+    job: Annotated[str, Meta(min_length=1, description="The job's id, like job_1.")]
     text: Annotated[str, Meta(min_length=1, max_length=100_000, description="What to type; end a line with a newline.")]
-    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to look at it, at most 300 (default 1).")] = 1
-    explanation: Annotated[str, Meta(description="One sentence for the user: why this is sent.")] = ""
+    wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to watch it, at most 300 (default 1).")] = 1
+    explanation: Annotated[str, Meta(description="For the user: why this is sent, in one sentence.")] = ""
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -84,8 +84,8 @@ class StopTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
     access: ClassVar[Access] = Access.JOB
     argument_names: ClassVar = JOB_NAMES
 
-    job: Annotated[str, Meta(min_length=1, description="The id of the job, such as job_1.")]
-    interrupt: Annotated[bool, Meta(description="Only send Ctrl+C; the job may handle it and go on.")] = False
+    job: Annotated[str, Meta(min_length=1, description="The job's id, like job_1.")]
+    interrupt: Annotated[bool, Meta(description="Only send Ctrl+C; the job may keep running.")] = False
 
     def subject(self) -> str:
         return f"{self.job} (ctrl+c)" if self.interrupt else self.job

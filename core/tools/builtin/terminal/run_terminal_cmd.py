@@ -21,7 +21,7 @@ _ENDS = {
     "flooded": "ended after {}: too much output; output until then",
     "out_of_memory": "ended after {}: out of memory; output until then",
     "disk_full": "ended after {}: no room for what it writes; output until then",
-    "lost": "the box ended after {}, and the command with it; output until then",
+    "lost": "the sandbox ended after {}, and the command with it; output until then",
 }
 _MAX_TIME = 600
 
@@ -44,26 +44,26 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
         )
     )
 
-    command: Annotated[str, Meta(min_length=1, max_length=100_000, description="What the shell (bash) is to run.")]
+    command: Annotated[str, Meta(min_length=1, max_length=100_000, description="The command (bash).")]
     is_background: Annotated[
-        bool, Meta(description="Let it go on beside your work, as a job: for servers, watchers and what takes long.")
+        bool, Meta(description="Run it as a job beside your work: for servers, watchers and slow commands.")
     ] = False
     timeout: Annotated[
         int,
         Meta(
             ge=0,
             le=LONGEST_SECONDS,
-            description="Seconds, at most 600, after which the command is ended (default 120). In the background: how "
-            "long to look at it before you go on (default 1); it is not ended then.",
+            description="Seconds until it is killed, at most 600 (default 120). In the background: how "
+            "long to watch it first (default 1).",
         ),
     ] = 0
-    explanation: Annotated[str, Meta(description="One sentence for the user: why this is run.")] = ""
+    explanation: Annotated[str, Meta(description="For the user: why this is run, in one sentence.")] = ""
     required_permissions: Annotated[
         tuple[RequestedPermission, ...],
         Meta(
-            description="Only if the box can't do it. network: reach the hosts that its URLs name. git_write: keep "
-            "commits. localhost:PORT, docker, ssh-agent, x11: this service of the user's machine. all: run on their "
-            "machine, outside the box; they are asked."
+            description="Only if the sandbox can't do it. network: reach the hosts in its URLs. "
+            "git_write: keep commits. localhost:PORT, docker, ssh-agent, x11: this service "
+            "of the user's machine. all: run unsandboxed on their machine; they are asked."
         ),
     ] = ()
     working_directory: str = ""  # For models of other agents; the gate makes it a part of the command.
@@ -102,7 +102,7 @@ def format_outcome(
         exit_code=result.exit_code,
         output=result.output,
         timed_out=result.timed_out,
-        effects=f"goes on as {result.job}" if result.job else result.effects,
+        effects=f"continues as {result.job}" if result.job else result.effects,
         tests=result.tests,
         permissions=result.permissions,
         requested=list_requested(requested_permissions),
@@ -142,7 +142,7 @@ class RunPython(Tool[Runner], frozen=True, kw_only=True):
 
     async def run(self, capability: Runner) -> ToolOutcome:
         if not self.code.strip():
-            raise ToolInputInvalid("The block is empty.", hint="Give Python to run.")
+            raise ToolInputInvalid("The block is empty.", hint="Give Python code.")
         result = await capability.run_python(self.code, self.subject(), time_limit=float(self.timeout))
         seconds = f"{result.duration_ms / 1000:.1f} s"
         if result.exit_code is None:

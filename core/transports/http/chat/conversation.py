@@ -1,4 +1,4 @@
-"""A conversation of the chat API: a session, followed through one answer.
+"""A conversation of the chat API: a session, followed through one answer. It decides what becomes of a prompt.
 
 A question of the model ends the answer: the turn is interrupted, the question stays open, and the next message answers
 it. An approval does not end it, as other clients may answer it; nor does a question that ends with its turn. A request
@@ -8,7 +8,7 @@ without a stream returns at once in either case.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping
 
 from msgspec import structs
 
@@ -16,11 +16,12 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
+from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.queries import IdleAnswer, IdleQuery, ToolsAnswer, ToolsQuery
-from core.protocol.tools import ToolRow
+from core.protocol.tools import ToolSettings
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
-from core.transports.http.chat.requests import PICTURE_REFUSED, ChatRequest, build_tool_limits, parse_answers
+from core.transports.http.chat.requests import PICTURE_REFUSED, Prompt
 from core.transports.http.chat.stream_events import ChatProjection, StreamEvent, build_answer, build_done
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
@@ -50,49 +51,65 @@ class Conversation:
         """Apply the effects of everything that was accepted so far."""
         await self._view.settle()
 
-    async def send_prompt(self, request: ChatRequest, pictures: Mapping[int, Sequence[cmd.AttachmentAdd]]) -> None:
-        """Send the prompt of a request, or the answers to the open question; the events that follow are streamed.
-        `pictures`: those of the request, by the index of their message. Raises `CommandRejected`."""
+    async def send_prompt(self, prompt: Prompt) -> None:
+        """Send a prompt, or the answers that it has to the open question; the events that follow are streamed. Raises
+        `CommandRejected`."""
         question = self._find_open_question()
-        answers = () if question is None else parse_answers(question, request.find_prompt())
+        answers = () if question is None else parse_answers(question, prompt.message.text)
+        command: cmd.AnyCommand
         if question is not None and answers:
-            if pictures.get(len(request.messages) - 1):
+            if prompt.message.pictures:
                 hint = "Answer it first, and send the pictures with the message after that."
                 message = "a question is answered in words, without pictures."
                 raise CommandRejected(message, hint=hint, code=PICTURE_REFUSED)
-            command: cmd.AnyCommand = cmd.QuestionReply(session=self._session, id=question.id, answers=answers)
+            command = cmd.QuestionReply(session=self._session, id=question.id, answers=answers)
         else:
-            command = await self._build_turn(request, pictures)
-        if request.mode is not None and request.mode != self.state.mode:
-            await self._submit(cmd.ModeSet(session=self._session, mode=request.mode))
-        if request.model and request.model != self.state.model:
-            await self._submit(cmd.ModelSet(session=self._session, model=request.model))
+            command = await self._build_turn(prompt)
+        if prompt.mode is not None and prompt.mode != self.state.mode:
+            await self._submit(cmd.ModeSet(session=self._session, mode=prompt.mode))
+        if prompt.model and prompt.model != self.state.model:
+            await self._submit(cmd.ModelSet(session=self._session, model=prompt.model))
         self._after = (await self._submit(command)).seq
 
-    async def _build_turn(
-        self, request: ChatRequest, pictures: Mapping[int, Sequence[cmd.AttachmentAdd]]
-    ) -> cmd.TurnSubmit:
+    async def _build_turn(self, prompt: Prompt) -> cmd.TurnSubmit:
         """Attach the pictures of a prompt and return its command. The first prompt brings earlier messages along."""
-        is_first = not self.state.turns
         if self.state.current_turn is not None:  # checked here, so that a refused prompt changes neither mode nor model
-            raise CommandRejected("a turn is running.", hint="Wait for its end, or interrupt it.", code="turn_running")
-        limits = build_tool_limits(request, await self._list_tools() if request.tools is not None else ())
-        sent_indexes = pictures if is_first else [index for index in pictures if index == len(request.messages) - 1]
-        labels = {index: await self._attach(pictures[index]) for index in sent_indexes}
+            raise CommandRejected(
+                "a turn is running.", hint="Wait until it ends, or interrupt it.", code="turn_running"
+            )
+        limits = await self._build_tool_limits(prompt)
+        messages = [*(() if self.state.turns else prompt.earlier), prompt.message]
+        labels = [await self._attach(message.pictures) for message in messages]
+        earlier = [
+            cmd.EarlierMessage(role=message.role, text=" ".join((*message_labels, message.text)))
+            for message, message_labels in zip(messages[:-1], labels, strict=False)
+        ]
         return cmd.TurnSubmit(
             session=self._session,
-            text=request.find_prompt(),
-            open_files=request.context.open_files,
-            attachments=tuple(label for message_labels in labels.values() for label in message_labels),
+            text=prompt.message.text,
+            open_files=prompt.open_files,
+            attachments=tuple(label for message_labels in labels for label in message_labels),
             available_tools=limits,
-            rules=request.list_rules(),
-            layout=request.context.project_layout,
-            earlier=request.list_earlier(labels) if is_first else (),
+            rules=prompt.rules,
+            layout=prompt.layout,
+            earlier=tuple(message for message in earlier if message.text.strip()),
         )
 
-    async def _list_tools(self) -> tuple[ToolRow, ...]:
+    async def _build_tool_limits(self, prompt: Prompt) -> dict[str, ToolSettings]:
+        """Return the limits of tools in the turn. Raises `CommandRejected` for a tool that does not exist."""
+        if prompt.tool_names is None:
+            return prompt.tool_limits
         answer = require_answer(await self._client.query(ToolsQuery(session=self._session)))
-        return answer.tools if isinstance(answer, ToolsAnswer) else ()
+        rows = answer.tools if isinstance(answer, ToolsAnswer) else ()
+        names = {alias: row.name for row in rows for alias in (row.name, *row.aliases)}
+        if unknown := [tool_name for tool_name in prompt.tool_names if tool_name not in names]:
+            listing = ", ".join(sorted(row.name for row in rows))
+            raise CommandRejected(
+                f"there is no tool {unknown[0][:100]!r}.", hint=f"There are {listing}.", code="tool_unknown"
+            )
+        allowed = {names[tool_name] for tool_name in prompt.tool_names}
+        off = {row.name: ToolSettings(enabled=False) for row in rows if row.name not in allowed and not row.server}
+        return {**prompt.tool_limits, **off}
 
     async def _attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
         return await self._labels.attach(structs.replace(file, session=self._session) for file in files)
@@ -196,3 +213,26 @@ def _encode(seq: int, events: list[StreamEvent]) -> list[bytes]:
         encode_event(event.name, encode_record(event), seq=seq if index == last else None)
         for index, event in enumerate(events)
     ]
+
+
+def parse_answers(open_question: ev.QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
+    """Parse answers to questions from a message: lines like `q1: jwt`, or the whole text for the first question."""
+    lines = [line.partition(":") for line in text.splitlines() if ":" in line]
+    values_by_id: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
+    answered_pairs = [
+        (question, values_by_id[question.id.casefold()])
+        for question in open_question.questions
+        if values_by_id.get(question.id.casefold())
+    ]
+    pairs = answered_pairs or [(open_question.questions[0], text.strip())]
+    return tuple(_build_answer(question, value) for question, value in pairs if value)
+
+
+def _build_answer(question: Question, text: str) -> QuestionAnswer:
+    """Return the options that a text names by id or label; any other text is a free answer."""
+    option_ids = {word.casefold(): option.id for option in question.options for word in (option.label, option.id)}
+    words = [part.strip().casefold() for part in ([text] if text.casefold() in option_ids else text.split(","))]
+    choices = tuple(dict.fromkeys(option_ids[word] for word in words if word in option_ids))
+    if len(choices) == len(words) and (len(choices) == 1 or question.allow_multiple):
+        return QuestionAnswer(question=question.id, options=choices)
+    return QuestionAnswer(question=question.id, text=text)

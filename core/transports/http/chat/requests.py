@@ -1,4 +1,4 @@
-"""A request of the chat API, and its translation into commands.
+"""A request of the chat API, and the checked prompt that is made of it.
 
 The content of a message is plain text, or parts of text and pictures in the names of OpenAI's API. A picture is sent in
 the message as a `data:` URL: the server fetches nothing for a client.
@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, structs
 
 from core.attachments.pictures import READABLE_TYPES
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
-from core.protocol.documents import Question, QuestionAnswer
-from core.protocol.events import ModeName, QuestionAsked
-from core.protocol.tools import ToolRow, ToolScope, ToolSettings
+from core.protocol.events import ModeName
+from core.protocol.tools import ToolScope, ToolSettings
 from core.records import convert
 
 MAX_PICTURES: Final = 100  # in a request, the limit of providers
@@ -57,20 +56,6 @@ class ImagePart(ApiRecord, frozen=True, kw_only=True, tag_field="type", tag="ima
     image_url: ImageUrl = field(name="image_url")
 
 
-def join_text(content: str | tuple[TextPart | ImagePart, ...]) -> str:
-    """Return the text of a message's content."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(text_part.text for text_part in content if isinstance(text_part, TextPart))
-
-
-def list_picture_urls(content: str | tuple[TextPart | ImagePart, ...]) -> tuple[str, ...]:
-    """Return the URLs of the pictures in a message's content."""
-    if isinstance(content, str):
-        return ()
-    return tuple(part.image_url.url for part in content if isinstance(part, ImagePart))
-
-
 def decode_picture(url: str, name: str) -> bytes:
     """Return the bytes of a `data:` URL (RFC 2397). Slow for a large one: call it in a thread. `name`: the picture's
     name in an error. Raises `CommandRejected`."""
@@ -85,7 +70,7 @@ def decode_picture(url: str, name: str) -> bytes:
     if _ALIASES.get(kind, kind) not in READABLE_TYPES:
         known_types = ", ".join(sorted(readable_type.removeprefix("image/") for readable_type in READABLE_TYPES))
         raise CommandRejected(
-            f"{name} is of the type {kind[:_MAX_EXCERPT]!r}, which is no picture that can be read.",
+            f"{name} is of the type {kind[:_MAX_EXCERPT]!r}, which is not a readable picture.",
             hint=f"image/… of {known_types} can be sent.",
             code=PICTURE_REFUSED,
         )
@@ -112,7 +97,15 @@ class ChatMessage(ApiRecord, frozen=True, kw_only=True):
     @property
     def text(self) -> str:
         """The text of the message, "" = it has only pictures."""
-        return join_text(self.content)
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
+
+    @property
+    def picture_urls(self) -> tuple[str, ...]:
+        """The URLs of the pictures in the message."""
+        parts = () if isinstance(self.content, str) else self.content
+        return tuple(part.image_url.url for part in parts if isinstance(part, ImagePart))
 
 
 class ChatContext(ApiRecord, frozen=True, kw_only=True):
@@ -143,6 +136,29 @@ class ToolAvailability(ApiRecord, frozen=True, kw_only=True):
     require_approval: Annotated[bool, Meta(description="The user is asked about each call.")] = False
 
 
+class PromptMessage(Struct, frozen=True):
+    """A message of the user or the model, with its pictures decoded."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    pictures: tuple[cmd.AttachmentAdd, ...] = ()
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """A checked request. `message`: the prompt itself; `earlier`: the messages before it; `rules`: those of the context
+    and the texts of the system; `tool_names`: the only tools that may be called, None = all; `tool_limits`: by name."""
+
+    message: PromptMessage
+    earlier: tuple[PromptMessage, ...]
+    rules: tuple[str, ...]
+    model: str
+    mode: ModeName | None
+    open_files: tuple[str, ...]
+    layout: str
+    tool_names: tuple[str, ...] | None
+    tool_limits: dict[str, ToolSettings]
+
+
 class ChatRequest(ApiRecord, frozen=True, kw_only=True):
     """A prompt, and all that goes with it. The last message is the user's prompt."""
 
@@ -165,51 +181,48 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
     ] = None
     stream: Annotated[bool, Meta(description="Answer with server-sent events.")] = False
 
-    def find_prompt(self) -> str:
-        """Return the user's text, "" = there are only pictures. Raises `CommandRejected` if the last message is not the
-        user's."""
-        last = self.messages[-1]
-        if last.role != "user":
+    def build_prompt(self) -> Prompt:
+        """Return the prompt. Slow where there are pictures: call it in a thread. Raises `CommandRejected` for a request
+        that no conversation can send."""
+        if self.messages[-1].role != "user":
             raise CommandRejected("the last message has to be the user's.", code="prompt_missing")
-        return last.text
-
-    def list_rules(self) -> tuple[str, ...]:
-        """Return the rules of the context and the texts of system messages."""
-        system_texts = [message.text for message in self.messages if message.role == "system"]
-        return tuple(rule for rule in (*self.context.rules, *system_texts) if rule.strip())
-
-    def list_earlier(self, labels: Mapping[int, Sequence[str]]) -> tuple[cmd.EarlierMessage, ...]:
-        """Return the messages before the prompt. `labels`: the labels of a message's pictures, by its index."""
-        utterances = [
-            (message.role, " ".join((*labels.get(index, ()), message.text)))
-            for index, message in enumerate(self.messages[:-1])
-            if message.role != "system"
-        ]
-        return tuple(
-            cmd.EarlierMessage(role="user" if role == "user" else "assistant", text=text)
-            for role, text in utterances
-            if text.strip()
+        check_open_files(self.context.open_files)
+        *earlier, message = self._list_messages()
+        system_texts = [system.text for system in self.messages if system.role == "system"]
+        return Prompt(
+            message=message,
+            earlier=tuple(earlier),
+            rules=tuple(rule for rule in (*self.context.rules, *system_texts) if rule.strip()),
+            model=self.model,
+            mode=self.mode,
+            open_files=self.context.open_files,
+            layout=self.context.project_layout,
+            tool_names=self.tools,
+            tool_limits={
+                name: convert(structs.asdict(limits), ToolSettings) for name, limits in self.available_tools.items()
+            },
         )
 
-    def decode_pictures(self) -> dict[int, tuple[cmd.AttachmentAdd, ...]]:
-        """Return the pictures by the index of their message. Slow: call it in a thread. Raises `CommandRejected` for an
-        invalid picture, and for too many."""
-        pictures: dict[int, tuple[cmd.AttachmentAdd, ...]] = {}
+    def _list_messages(self) -> list[PromptMessage]:
+        """Return the messages of the user and the model. Raises `CommandRejected` for an invalid picture, and for too
+        many."""
+        messages: list[PromptMessage] = []
         count = 0
         for index, message in enumerate(self.messages):
-            urls = list_picture_urls(message.content)
+            urls = message.picture_urls
             if urls and message.role != "user":
                 raise CommandRejected(f"messages[{index}] has a picture; only the user's can.", code=PICTURE_REFUSED)
             if count + len(urls) > MAX_PICTURES:
                 raise CommandRejected(f"there are more than {MAX_PICTURES} pictures.", code=PICTURE_REFUSED)
             names = [f"picture {number}" for number in range(count + 1, count + len(urls) + 1)]
-            adds = tuple(
+            pictures = tuple(
                 cmd.AttachmentAdd(data=decode_picture(url, name), name=name)
                 for url, name in zip(urls, names, strict=True)
             )
-            pictures |= {index: adds} if adds else {}
+            if message.role != "system":
+                messages.append(PromptMessage(message.role, message.text, pictures))
             count += len(urls)
-        return pictures
+        return messages
 
 
 def check_open_files(paths: Sequence[str]) -> None:
@@ -218,50 +231,8 @@ def check_open_files(paths: Sequence[str]) -> None:
         pure = PurePosixPath(path)
         if not path or pure.is_absolute() or ".." in pure.parts or "\0" in path:
             raise CommandRejected(
-                f"openFiles has {path[:200]!r}, which is no path in the project.", code="path_refused"
+                f"openFiles has {path[:200]!r}, which is not a path in the project.", code="path_refused"
             )
-
-
-def build_tool_limits(request: ChatRequest, rows: Sequence[ToolRow]) -> dict[str, ToolSettings]:
-    """Return the limits of tools in the turn. `rows`: the existing tools. Raises `CommandRejected`."""
-    limits = {
-        name: convert({key: getattr(availability, key) for key in availability.__struct_fields__}, ToolSettings)
-        for name, availability in request.available_tools.items()
-    }
-    if request.tools is None:
-        return limits
-    names = {alias: row.name for row in rows for alias in (row.name, *row.aliases)}
-    if unknown := [tool_name for tool_name in request.tools if tool_name not in names]:
-        listing = ", ".join(sorted(row.name for row in rows))
-        raise CommandRejected(
-            f"there is no tool {unknown[0][:100]!r}.", hint=f"There are {listing}.", code="tool_unknown"
-        )
-    requested_names = {names[tool_name] for tool_name in request.tools}
-    off = {row.name: ToolSettings(enabled=False) for row in rows if row.name not in requested_names and not row.server}
-    return {**limits, **off}
-
-
-def parse_answers(open_question: QuestionAsked, text: str) -> tuple[QuestionAnswer, ...]:
-    """Parse answers to questions from a message: lines like `q1: jwt`, or the whole text for the first question."""
-    lines = [line.partition(":") for line in text.splitlines() if ":" in line]
-    values_by_id: Mapping[str, str] = {key.strip().casefold(): value.strip() for key, _, value in lines}
-    answered_pairs = [
-        (question, values_by_id[question.id.casefold()])
-        for question in open_question.questions
-        if values_by_id.get(question.id.casefold())
-    ]
-    pairs = answered_pairs or [(open_question.questions[0], text.strip())]
-    return tuple(_build_answer(question, value) for question, value in pairs if value)
-
-
-def _build_answer(question: Question, text: str) -> QuestionAnswer:
-    """Return the options that a text names by id or label; any other text is a free answer."""
-    option_ids = {word.casefold(): option.id for option in question.options for word in (option.label, option.id)}
-    words = [part.strip().casefold() for part in ([text] if text.casefold() in option_ids else text.split(","))]
-    choices = tuple(dict.fromkeys(option_ids[word] for word in words if word in option_ids))
-    if len(choices) == len(words) and (len(choices) == 1 or question.allow_multiple):
-        return QuestionAnswer(question=question.id, options=choices)
-    return QuestionAnswer(question=question.id, text=text)
 
 
 def to_session_id(conversation: str) -> str:

@@ -4,55 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from typing import Any, Final
+from typing import Annotated, Final
 
-from litestar import MediaType, Request, Response, get, post
-from litestar.params import FromPath, JSONBody
-from litestar.response import Stream
 from msgspec import structs
+from starlette.requests import Request
+from starlette.responses import Response
 
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.text.well_formed import encode_record
+from core.transports.http.access import Grant
 from core.transports.http.chat.conversation import Conversation
-from core.transports.http.chat.requests import (
-    ChatRequest,
-    check_open_files,
-    to_conversation_id,
-    to_session_id,
-)
+from core.transports.http.chat.requests import ChatRequest, to_conversation_id, to_session_id
 from core.transports.http.chat.stream_events import build_answer
-from core.transports.http.service import DRIVES, READS, HttpService, Served, answer_with, require_model_grant
-from core.transports.http.sse import EVENT_STREAM, EventId, LastEvent, parse_position
+from core.transports.http.routing import JSON, Route
+from core.transports.http.service import HttpService, require_model_grant
+from core.transports.http.sse import EVENT_STREAM, EventId, Events, LastEvent, parse_position
 from core.transports.response import Response as Answer
 
-AnyRequest = Request[Any, Any, Any]
+ONE: Final = "/api/v1/chat/{conversation_id}"
+Answered = Annotated[Response, Answer, EVENT_STREAM]
 
 
-@post(
-    "/api/v1/chat/completions",
-    opt=DRIVES,
-    status_code=200,
-    summary="Send a prompt",
-    operation_id="complete_chat",
-    responses=answer_with(Answer),
-)
-async def complete_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: Served) -> Any:
+async def complete_chat(request: Request, data: ChatRequest, service: HttpService) -> Answered:
     """Let the agent answer the last message. With `stream`, or where the client accepts `text/event-stream` alone, the
     answer is a stream of the seven events and `[DONE]`; else it is one response object."""
     return await _answer(request, data, service)
 
 
-@post(
-    "/api/v1/chat/plan",
-    opt=DRIVES,
-    status_code=200,
-    summary="Have a plan made",
-    operation_id="plan_chat",
-    responses=answer_with(Answer),
-)
-async def plan_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: Served) -> Any:
+async def plan_chat(request: Request, data: ChatRequest, service: HttpService) -> Answered:
     """Let the agent look, ask and plan; nothing is changed. The answer holds `plan` and `clarification` documents; the
     next message of the conversation answers what was asked."""
     if data.mode not in {None, "plan"}:
@@ -60,14 +41,7 @@ async def plan_chat(request: AnyRequest, data: JSONBody[ChatRequest], service: S
     return await _answer(request, structs.replace(data, mode="plan"), service)
 
 
-@get(
-    "/api/v1/chat/{conversation_id:str}",
-    opt=READS,
-    summary="The latest answer of a conversation",
-    operation_id="read_answer",
-    responses=answer_with(Answer),
-)
-async def read_answer(conversation_id: FromPath[str], service: Served) -> Response[bytes]:
+async def read_answer(conversation_id: str, service: HttpService) -> Answer:
     """Return the response object of the latest prompt, with the status `streaming` while it is at work."""
     session = to_session_id(conversation_id)
     conversation = Conversation(await service.find(session), session)
@@ -75,20 +49,14 @@ async def read_answer(conversation_id: FromPath[str], service: Served) -> Respon
         await conversation.settle()
         if not conversation.state.turns:
             raise CommandRejected("the conversation has no answer yet.", code="session_unknown")
-        return _encode(build_answer(conversation.state.turns[-1], conversation.state))
+        return build_answer(conversation.state.turns[-1], conversation.state)
     finally:
         await conversation.close()
 
 
-@get(
-    "/api/v1/chat/{conversation_id:str}/events",
-    opt=READS,
-    summary="Come back to the stream of a conversation",
-    operation_id="replay_chat",
-)
 async def replay_chat(
-    conversation_id: FromPath[str], service: Served, after: EventId = None, last_event_id: LastEvent = None
-) -> Stream:
+    conversation_id: str, service: HttpService, after: EventId = None, last_event_id: LastEvent = None
+) -> Events:
     """Stream the events behind `after`, and those of the turn at work until it ends."""
     session = to_session_id(conversation_id)
     conversation = Conversation(await service.find(session), session, brief=False)
@@ -96,36 +64,26 @@ async def replay_chat(
     return service.streams.build_stream(_hold_open(service, session, pieces), _name_conversation(session))
 
 
-@post(
-    "/api/v1/chat/{conversation_id:str}/interrupt",
-    opt=DRIVES,
-    status_code=202,
-    summary="Stop an answer",
-    operation_id="interrupt_chat",
-)
-async def interrupt_chat(conversation_id: FromPath[str], service: Served) -> cmd.Ack:
+async def interrupt_chat(conversation_id: str, service: HttpService) -> cmd.Ack:
     """Stop the turn at work. A client that only goes away does not stop it."""
     session = to_session_id(conversation_id)
     return await service.submit(await service.find(session), cmd.TurnInterrupt(session=session))
 
 
-async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) -> Any:
-    data.find_prompt()  # refuse an invalid request before a session is opened
+async def _answer(request: Request, data: ChatRequest, service: HttpService) -> Answered:
     require_model_grant(request.scope, data.model)
-    check_open_files(data.context.open_files)
-    pictures = await asyncio.to_thread(data.decode_pictures)
+    prompt = await asyncio.to_thread(data.build_prompt)  # refuses an invalid request before a session is opened
     client, session = await _open(data, service)
     conversation = Conversation(client, session)
     try:
         with service.engines.hold(session):
             await conversation.settle()
-            stream = None
+            stream: Response | None = None
             if data.stream or request.headers.get("accept", "").strip().lower().startswith(EVENT_STREAM):
                 pieces = _hold_open(service, session, conversation.stream_answer())
-                stream = service.streams.build_stream(
-                    pieces, _name_conversation(session)
-                )  # raises before the turn begins
-            await conversation.send_prompt(data, pictures)
+                # It raises before the turn begins.
+                stream = service.streams.build_stream(pieces, _name_conversation(session))
+            await conversation.send_prompt(prompt)
             if stream is not None:
                 return stream
             answer = await conversation.finish_answer()
@@ -133,7 +91,7 @@ async def _answer(request: AnyRequest, data: ChatRequest, service: HttpService) 
         await conversation.close()
         raise
     await conversation.close()
-    return _encode(answer, _name_conversation(session))
+    return Response(encode_record(answer), media_type=JSON, headers=_name_conversation(session))
 
 
 async def _hold_open(service: HttpService, session: str, pieces: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
@@ -161,8 +119,10 @@ def _name_conversation(session: str) -> dict[str, str]:
     return {"X-Conversation-Id": to_conversation_id(session)}
 
 
-def _encode(answer: Answer, headers: dict[str, str] | None = None) -> Response[bytes]:
-    return Response(encode_record(answer), media_type=MediaType.JSON, headers=headers or {})
-
-
-HANDLERS: Final[tuple[Any, ...]] = (complete_chat, plan_chat, read_answer, replay_chat, interrupt_chat)
+ROUTES: Final[tuple[Route, ...]] = (
+    Route("POST", "/api/v1/chat/completions", complete_chat, Grant.DRIVE, "Send a prompt"),
+    Route("POST", "/api/v1/chat/plan", plan_chat, Grant.DRIVE, "Have a plan made"),
+    Route("GET", ONE, read_answer, Grant.READ, "The latest answer of a conversation"),
+    Route("GET", ONE + "/events", replay_chat, Grant.READ, "Come back to the stream of a conversation"),
+    Route("POST", ONE + "/interrupt", interrupt_chat, Grant.DRIVE, "Stop an answer", 202),
+)

@@ -31,7 +31,7 @@ from core.transports.response import (
 )
 
 _TEXT_KINDS: Final = frozenset({"text", "code_block", "code_reference"})
-WAITS: Final = "A question waits for you: the next message of the conversation answers it."
+WAITS: Final = "You have a question: your next message in the conversation answers it."
 _CALL_KINDS: Final = frozenset({"tool_call", "file_edit", "terminal_command"})
 
 

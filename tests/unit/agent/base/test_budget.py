@@ -20,7 +20,7 @@ async def test_a_model_without_a_price_makes_one_step_under_a_limit_of_cost(tmp_
     case = Case(tmp_path, *looking(5), settings=Settings(limits=TurnLimits(max_cost=0.5)))
     finished = await case.turn()
     assert (finished.reason, finished.steps, len(case.model.requests)) == ("limit", 1, 1)
-    assert "what directed/m costs is not known" in finished.message
+    assert "the price of directed/m is unknown" in finished.message
     assert '[models."directed/m"] price = { input = 1.0, output = 5.0 }' in finished.message
 
 
@@ -62,7 +62,7 @@ async def test_a_limit_that_is_changed_while_the_turn_runs_holds_at_once(tmp_pat
 def test_what_a_part_of_a_turn_can_not_price_stops_the_whole():
     whole = TurnBudget(lambda: TurnLimits(max_cost=1.0))
     TurnBudget(TurnLimits, whole).add(USED, "x/y")
-    with pytest.raises(LimitReached, match="what x/y costs"):
+    with pytest.raises(LimitReached, match="the price of x/y"):
         whole.check()
 
 

@@ -63,13 +63,13 @@ async def test_what_became_void_is_told_once_for_each_cause_with_what_it_cost(tm
     await case.turn()
     await case.turn()
     [first] = told(case)
-    assert "The reasoning of 1 earlier answer is not sent any more: what stood before it is not" in first
-    assert "About 10,000 tokens were read anew." in first
+    assert "The reasoning of 1 earlier answer is no longer sent: the conversation before it has" in first
+    assert "About 10,000 tokens were sent uncached." in first
     case.emit(ev.ModelChanged(model="directed/other"))
     case.session.routes.current = replace(case.session.routes.current, id="directed/other")
     await case.turn()
     assert len(told(case)) == 2
-    assert "reasoning of 2 earlier answers is not sent any more: another model thought it" in told(case)[1]
+    assert "reasoning of 2 earlier answers is no longer sent: it came from another model" in told(case)[1]
 
 
 async def test_it_is_not_told_again_by_a_session_that_is_resumed(tmp_path):
@@ -90,7 +90,7 @@ async def test_reasoning_that_the_api_refuses_is_given_up_and_the_step_tried_onc
     [retried] = case.of(ev.StepRetried)
     assert retried.delay_ms == 0
     [notice] = told(case)
-    assert "The reasoning of 2 earlier answers was refused by directed/m and is not sent any more." in notice
+    assert "The reasoning of 2 earlier answers was refused by directed/m and is no longer sent." in notice
     before, after = case.model.requests[-2:]
     assert all(wires(before.messages))
     assert wires(after.messages) == [None, None]

@@ -45,7 +45,7 @@ def test_a_dropped_block_leaves_a_line_within_its_tags_and_nothing_else_moves():
     assert messages[0].content == FIRST.replace("def add(): ...", "(left out by the user: about 9 tokens)")
     assert messages[1:] == HISTORY[1:]
     [again] = [history_part for history_part in list_history_parts(messages) if history_part.name == "add · a.py:3-9"]
-    assert again.problem == "it is left out already"
+    assert again.problem == "it is already left out"
 
 
 def test_the_results_of_a_tool_go_together():

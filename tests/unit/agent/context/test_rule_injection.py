@@ -35,7 +35,7 @@ async def test_a_rule_joins_in_the_middle_of_a_turn_when_the_agent_reads_a_file_
     rows = case.of(ev.RulesLoaded)[-1].rules
     assert [(row.path, row.reason, row.position) for row in rows] == [
         (".cursor/rules/p.mdc", "sub/a.py matches *.py", 1),
-        ("sub/AGENTS.md", "for files below its folder, as sub/a.py", 2),
+        ("sub/AGENTS.md", "for files in its folder, such as sub/a.py", 2),
     ]
     await case.turn("Again")
     assert len(sent(case)) == 3

@@ -140,19 +140,19 @@ async def test_what_a_run_with_probes_changes_is_dropped_and_no_other_command_se
     [
         ("prices.py", 6, "log(", "'(' was never closed"),
         ("prices.py", 6, "return 1\n  x", "unexpected indent"),
-        ("text.py", 2, "log()", "within a string"),
+        ("text.py", 2, "log()", "inside a string"),
         ("app.js", 2, "log((", "does not parse: line 3: this does not parse: log(("),
-        ("app.js", 6, "log();", "within a string"),
-        ("app.js", 9, "log();", "within a comment"),
-        ("app.js", 13, "log();", "part what belongs together (if statement)"),
-        ("app.js", 14, "log()", "part what belongs together (call expression)"),
-        ("page.tsx", 3, "log();", "within a jsx text"),
+        ("app.js", 6, "log();", "inside a string"),
+        ("app.js", 9, "log();", "inside a comment"),
+        ("app.js", 13, "log();", "would split a statement (if statement)"),
+        ("app.js", 14, "log()", "would split a statement (call expression)"),
+        ("page.tsx", 3, "log();", "inside a jsx text"),
         ("late.py", 2, "log()", "__future__"),
-        ("data.json", 1, "log()", "no comments"),
+        ("data.json", 1, "log()", "comment syntax"),
         ("missing.py", 1, "log()", "no file"),
         ("prices.py", 99, "log()", "13 lines"),
         ("../outside.py", 1, "log()", "outside"),
-        ("image.py", 1, "log()", "no text"),
+        ("image.py", 1, "log()", "not text"),
     ],
 )
 async def test_a_probe_that_would_break_its_file_is_refused_with_what_is_wrong(tmp_path, path, line, code, problem):
@@ -178,7 +178,7 @@ async def test_a_turn_that_ends_with_probes_left_is_asked_once_and_then_they_are
         await case.turn()
         assert "p1, p2" in case.messages[-2].content
         assert case.of(ev.ProbeRemoved)[0].by == "program"
-        assert case.of(ev.Notice)[0].message == "2 probes were taken away: the turn ended."
+        assert case.of(ev.Notice)[0].message == "2 probes were removed: the turn ended."
         assert case.state.debug.probes == {}
 
 
@@ -202,17 +202,24 @@ async def test_a_fix_that_the_user_still_finds_broken_is_taken_back_and_edits_wa
         await case.turn()
         assert [(event.outcome, event.taken_back) for event in case.of(ev.FixJudged)] == [("broken", ("prices.py",))]
         assert case.state.changes == {}
-        assert case.of(ev.Notice)[0].message == "Still broken. The fix was taken back in prices.py."
-        reports = [result for result in case.results() if "taken back in prices.py" in result]
+        assert case.of(ev.Notice)[0].message == "Still broken. The fix was reverted in prices.py."
+        reports = [result for result in case.results() if "reverted in prices.py" in result]
         assert len(reports) == 1
-        assert "In place: p1, p2." in reports[0]
+        assert "Active: p1, p2." in reports[0]
         assert [event.status for event in case.of(ev.ToolFinished)][-3:] == ["denied", "completed", "completed"]
         assert case.of(ev.HypothesesSet)[-1].taken_back == ()
         assert [event.ids for event in case.of(ev.ProbeRemoved)] == [("p1", "p2")]
 
 
 async def test_a_fix_that_no_run_has_shown_is_asked_for_once_and_the_user_judges_it_at_the_end_of_the_turn(tmp_path):
-    steps = [*search(), calls(("probe_remove", {})), calls(FIX), says("Mended."), calls(REPRODUCE), says("It is gone.")]
+    steps = [
+        *search(),
+        calls(("probe_remove", {})),
+        calls(FIX),
+        says("Mended."),
+        calls(REPRODUCE),
+        says("It was deleted."),
+    ]
     async with boxed(tmp_path, *steps, says("Again: gone."), mode="debug") as case:
         project(case.project)
         answering(case, "proceed")
@@ -343,13 +350,13 @@ async def test_where_nothing_holds_a_run_there_are_no_probes_and_a_fix_is_seen_o
     project(case.project)
     answering(case, "fixed")
     await case.turn()
-    assert "Probes can't be placed here" in case.messages[0].content
-    assert "nothing on this machine can hold" in case.results()[2]
+    assert "Probes can't be added here" in case.messages[0].content
+    assert "can't sandbox" in case.results()[2]
     assert "ask the user to accept" in case.results()[-1]
     assert case.of(ev.QuestionAsked) == []
     assert [run.after_fix for run in case.state.debug.runs.values()] == [False, False]
     case.shadow.resolve("prices.py", (), "accept", "")
-    case.model.steps += [show, says("It is gone.")]
+    case.model.steps += [show, says("It was deleted.")]
     await case.turn()
     assert [(run.id, run.exit_code) for run in case.state.debug.runs.values() if run.after_fix] == [("r3", 0)]
     assert [(event.run, event.outcome) for event in case.of(ev.FixJudged)] == [("r3", "fixed")]

@@ -53,7 +53,7 @@ async def test_without_a_model_of_its_own_the_chosen_one_does_it_and_what_it_tak
     case.session.routes.apply = ()
     case.model.steps = [CALL, priced, says("Done.")]
     finished = await case.turn()
-    assert "worked out by a model" in case.results()[0]
+    assert "so a model placed it" in case.results()[0]
     assert finished.usage.prompt_tokens == 5_200
 
 
@@ -66,10 +66,13 @@ async def test_the_limits_of_a_turn_hold_for_it(tmp_path):
 @pytest.mark.parametrize(
     ("answers", "words"),
     [
-        ([[ProviderError("The server is away.")]], "the model that was to work it out failed (The server is away.)"),
-        ([says("[]"), says("[]")], "a model did not find out either (The plan is empty"),
-        ([says(""), says("I can't.")], "a model did not find out either"),
-        ([says(plan((10, 10, "        return amount * 2 +"))), says("[]")], "a model did not find out either"),
+        ([[ProviderError("The server is away.")]], (
+            "the model that should place the edit failed (The server is "
+            "away.)"
+        )),
+        ([says("[]"), says("[]")], "a model could not place it either (The plan is empty"),
+        ([says(""), says("I can't.")], "a model could not place it either"),
+        ([says(plan((10, 10, "        return amount * 2 +"))), says("[]")], "a model could not place it either"),
         ([says("[]"), says(plan((10, 10, "        return amount * 3")))], "'return amount * 3'"),
     ],
     ids=["away", "empty", "silent", "not the draft's", "another line"],
@@ -88,7 +91,7 @@ async def test_a_plan_that_breaks_the_file_is_not_taken(tmp_path):
     case.model.steps = [calls(("edit_file", {"target_file": "a.py", "code_edit": broken})), says("Done.")]
     await case.turn()
     again = case.fitter.requests[1].messages[-1].content
-    assert "The file parsed before and would not any more: line 10" in again
+    assert "The file parsed before and would not parse after this: line 10" in again
     assert case.state.changes == {}
 
 
@@ -98,7 +101,7 @@ async def test_a_plan_whose_result_parses_and_does_not_compile_is_not_taken(tmp_
     case.model.steps = [calls(("edit_file", {"target_file": "a.py", "code_edit": draft})), says("Done.")]
     await case.turn()
     again = case.fitter.requests[1].messages[-1].content
-    assert "would not any more: line 10: 'return' outside function" in again
+    assert "would not parse after this: line 10: 'return' outside function" in again
     assert case.state.changes == {}
 
 
@@ -106,12 +109,12 @@ async def test_a_file_that_changed_meanwhile_is_not_written_over(tmp_path):
     case = case_with(tmp_path, [])
     case.fitter.steps = [[lambda: (case.project / "a.py").write_text("mine\n"), *says(GOOD)]]
     await case.turn()
-    assert "a.py changed while the edit was worked out" in case.results()[0]
+    assert "a.py changed while the edit was being placed" in case.results()[0]
     assert case.state.changes == {}
 
 
 async def test_a_file_that_is_too_long_is_not_sent(tmp_path):
     case = case_with(tmp_path, [], text=TWICE + "# filler\n" * 60_000)
     await case.turn()
-    assert "too long to have it worked out" in case.results()[0]
+    assert "too long for a model to place the edit" in case.results()[0]
     assert case.fitter.requests == []

@@ -8,15 +8,18 @@ import re
 import msgspec
 import pytest
 
+from core.agent.base.approvals import ONLY_IN_BOX, Approver
 from core.agent.base.budget import SubagentLimits, TurnBudget
 from core.agent.gate import gate
 from core.config.settings import Settings, ToolSettings, TurnLimits
 from core.errors import ToolFailed
 from core.modes import Access
+from core.permissions.approval import Approved, Escalate, Refused
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.shell import long_output
 from core.tools.base import ToolOutcome
+from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 from core.tools.toolset import Toolset
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
@@ -68,9 +71,7 @@ async def test_a_fault_in_a_tool_is_an_answer_without_a_traceback(tmp_path, monk
     case = Case(tmp_path, calls(("read_file", {"target_file": "a"})), says("."))
     assert (await case.turn()).reason == "done"
     (result,) = case.results()
-    assert re.fullmatch(
-        r"The tool failed unexpectedly \(ZeroDivisionError\) \(kept as \S+ among the faults\); .*", result
-    )
+    assert re.fullmatch(r"The tool failed unexpectedly \(ZeroDivisionError\) \(saved as crash report \S+\); .*", result)
     assert "sk-secret" not in result
 
 
@@ -124,7 +125,7 @@ async def test_a_result_that_can_not_be_kept_is_still_answered(tmp_path, monkeyp
     (tmp_path / "outputs").write_text("in the way")
     text, name = long_output.clip_text(tmp_path, "call_1", "x" * 1_000)
     assert name == ""
-    assert "could not be kept" in text
+    assert "could not be saved" in text
 
 
 async def test_each_kind_of_call_becomes_its_document(tmp_path):
@@ -187,7 +188,7 @@ async def test_a_command_runs_only_with_consent(tmp_path, decision, ran):
     assert (case.project / "made").exists() is ran
     [request] = case.of(ev.ApprovalRequested)
     assert request.subject == "touch made"
-    assert "nothing holds it" in request.containment
+    assert "not sandboxed" in request.containment
     assert request.options == ("allow_once", "reject_once")
     assert case.of(ev.ToolFinished)[0].status == ("completed" if ran else "denied")
 
@@ -210,7 +211,7 @@ async def test_m12_a_yes_to_what_a_subagents_parent_may_no_longer_do_runs_nothin
     assert [resolution.decision for resolution in case.of(ev.ApprovalResolved)] == ["allow_once"]
     assert case.tree() == {}
     assert case.of(ev.ToolFinished)[0].status == "denied"
-    assert "is not among what you were given" in case.results()[0]
+    assert "is not among the tools you have" in case.results()[0]
 
 
 async def test_the_note_of_a_refusal_reaches_the_model(tmp_path):
@@ -296,7 +297,7 @@ async def test_a_tool_that_is_switched_off_is_run_under_no_name(tmp_path, name):
     settings = Settings(tools={"write": ToolSettings(enabled=False)})
     case = Case(tmp_path, calls((name, arguments)), says("."), settings=settings)
     await case.turn()
-    assert "write is switched off in the settings (tools.write.enabled)" in case.results()[0]
+    assert "write is turned off in the settings (tools.write.enabled)" in case.results()[0]
     assert case.of(ev.ChangeProposed) == []
     assert case.of(ev.ApprovalRequested) == []
 
@@ -309,5 +310,34 @@ async def test_each_call_of_a_tool_is_asked_about_if_the_user_wants_that(tmp_pat
     case.answer_approvals(decision)
     await case.turn()
     asked = case.of(ev.ApprovalRequested)
-    assert [(request.subject, request.reason) for request in asked] == [("a.py", "Each call of write is asked about.")]
+    assert [(request.subject, request.reason) for request in asked] == [
+        ("a.py", ("Your settings ask before every call of write."))
+    ]
     assert len(case.of(ev.ChangeProposed)) == changes
+
+
+@pytest.mark.parametrize(
+    ("answer", "text"),
+    [(Escalate(), f"Not run: {ONLY_IN_BOX}"), (Refused(""), "Not run: "), (Refused("no."), "Not run: no.")],
+)
+async def test_an_answer_that_is_no_plain_yes_runs_nothing(tmp_path, monkeypatch, answer, text):
+    async def ask(*_args, **_named):
+        return answer
+
+    monkeypatch.setattr(Approver, "ask_for_call", ask)
+    case = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says("."))
+    await case.turn()
+    assert [result.rstrip() for result in case.results()] == [text.rstrip()]
+    assert [event.status for event in case.of(ev.ToolFinished)] == ["denied"]
+    assert case.tree() == {}
+
+
+@pytest.mark.parametrize(("answer", "refusal"), [(Approved(), None), (Refused(""), ""), (Escalate(), ONLY_IN_BOX)])
+async def test_a_command_that_a_tool_needs_is_run_after_a_plain_yes_alone(tmp_path, monkeypatch, answer, refusal):
+    async def ask(*_args, **_named):
+        return answer
+
+    monkeypatch.setattr(Approver, "ask_for_call", ask)
+    context = Case(tmp_path).session
+    approver = Approver(context.user, context.permissions, context.emit)
+    assert await approver.find_refusal("call_1", RunTerminalCmd(command="make")) == refusal

@@ -61,7 +61,7 @@ async def test_an_edit_in_the_text_waits_for_the_review_and_the_model_is_told(tm
     assert "SEARCH" not in texts(case)
     assert "x = 2" not in texts(case)
     assert "That is all." in texts(case)
-    assert "taken for an edit" in last_words(case)
+    assert "treated as a call" in last_words(case)
     assert "a.py" in last_words(case)
     assert faults(case.messages) == []
 
@@ -99,7 +99,7 @@ async def test_the_same_file_edited_by_a_call_of_the_same_answer_is_edited_once(
     case = case_with(tmp_path, calls(edit, text=f"{TAGGED}\n"), says("So."))
     await case.turn()
     assert sorted(edits(case)) == [("a.py", "error"), ("a.py", "success")]
-    assert "edits a.py by a tool call" in last_words(case)
+    assert "edits a.py with a tool call" in last_words(case)
     assert case.state.changes["a.py"].added == 1
 
 
@@ -155,7 +155,7 @@ async def test_an_edit_that_can_not_be_made_is_told_to_the_model(tmp_path):
     case = case_with(tmp_path, says(TAGGED.replace("x = 1", "x = 3")), says("So."))
     await case.turn()
     assert edits(case) == [("a.py", "error")]
-    assert "taken for an edit" in last_words(case)
+    assert "treated as a call" in last_words(case)
     assert case.state.changes == {}
 
 

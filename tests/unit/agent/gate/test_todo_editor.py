@@ -93,7 +93,7 @@ async def test_a_proof_that_hangs_is_ended_and_proves_nothing(tmp_path, monkeypa
     await case.turn()
     assert "Its command `sleep 60` did not pass:\ntimed out after 0." in case.results()[1]
     assert statuses(case) == ["cancelled", "pending"]
-    assert case.of(ev.ToolOutput)[0].text.startswith("b is proved by $ sleep")
+    assert case.of(ev.ToolOutput)[0].text.startswith("b is verified by $ sleep")
 
 
 async def test_m1_where_a_mode_runs_no_commands_a_proof_does_not_run_either(tmp_path):
@@ -116,7 +116,7 @@ async def test_what_depends_on_a_todo_that_was_not_proved_does_not_begin(tmp_pat
 async def test_a_todo_out_of_order_is_refused_and_nothing_changes(tmp_path):
     case = await planned(tmp_path, write(("b", "in_progress")), says("So."))
     await case.turn()
-    assert "b can't be in progress yet: it waits for a" in case.results()[1]
+    assert "b can't be in progress yet: it depends on a" in case.results()[1]
     assert statuses(case) == on_disk(case) == ["pending"] * 3
 
 
@@ -148,7 +148,7 @@ async def test_without_an_answer_what_depends_on_a_cancelled_todo_goes_on(tmp_pa
     case = await planned(tmp_path, write(("a", "cancelled")), write(("b", "in_progress")), says("So."))
     case.session.user.is_interactive = False
     await case.turn()
-    assert "b, c no longer wait for a." in case.results()[1]
+    assert "b, c no longer depend on a." in case.results()[1]
     assert statuses(case) == ["cancelled", "in_progress", "pending"]
 
 

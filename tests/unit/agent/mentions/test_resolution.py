@@ -87,17 +87,17 @@ async def test_a_mention_of_what_is_there_is_an_item(desk, prompt, labels):
 @pytest.mark.parametrize(
     ("prompt", "said"),
     [
-        ("@nonexist.py", "@nonexist.py: there is no file of this name."),
-        ("@file:1-3", "@file:1-3: there is no file of this name."),
-        ("@nowhere", "@nowhere: there is no file or symbol of this name."),
+        ("@nonexist.py", "@nonexist.py: there is no file with this name."),
+        ("@file:1-3", "@file:1-3: there is no file with this name."),
+        ("@nowhere", "@nowhere: there is no file or symbol with this name."),
         ("@utils.ts:90", "@utils.ts:90: utils.ts has 7 lines."),
         ("@utils.ts:0", "@utils.ts:0: the first line is 1."),
         ("@utils.ts#L0-3", "@utils.ts#L0-3: the first line is 1."),
-        ("@utils.ts:5-3", "@utils.ts:5-3: the lines end (3) before they begin (5)."),
-        ("@src:3", "@src:3: src is a directory, which has no lines."),
+        ("@utils.ts:5-3", "@utils.ts:5-3: the last line (3) is before the first (5)."),
+        ("@src:3", "@src:3: src is a directory, so it has no lines."),
         ("@tools.py:1", "@tools.py:1: 2 files are called tools.py: lib/tools.py, src/tools.py."),
-        ("@src/nothing/here", "@src/nothing/here: there is no file of this name."),
-        ("@https://me@a.org/x", "@https://me@a.org/x: this address can't be used: it holds a user name."),
+        ("@src/nothing/here", "@src/nothing/here: there is no file with this name."),
+        ("@https://me@a.org/x", "@https://me@a.org/x: this address can't be used: it contains a user name."),
         (
             "@https://münchen.example/",
             "@https://münchen.example/: this address can't be used: its host is not in ASCII "
@@ -124,8 +124,8 @@ async def test_a_refusal_names_what_is_near_and_how_to_send_it_as_text(desk):
 async def test_a_secret_is_never_found_and_its_mention_is_refused(desk):
     labels, [problem] = await desk.resolve("@.env and .env")
     assert labels == []
-    assert "needs the user's yes" in problem
-    assert "is refused" in (await desk.resolve("@../../etc/passwd"))[1][0]
+    assert "needs the user's approval" in problem
+    assert "is not allowed" in (await desk.resolve("@../../etc/passwd"))[1][0]
 
 
 @pytest.mark.parametrize(

@@ -174,7 +174,7 @@ async def test_an_empty_answer_is_asked_again_and_then_said_plainly(tmp_path):
     case = Case(tmp_path, empty, empty, empty)
     finished = await case.turn()
     assert finished.reason == "failed"
-    assert "answered nothing, 3 times in a row" in finished.message
+    assert "returned nothing, 3 times in a row" in finished.message
     assert faults(case.messages) == []
 
 

@@ -125,7 +125,7 @@ async def test_v9_a_running_command_is_gone_and_does_not_go_on(tmp_path):
     assert not psutil.pid_exists(pid)
     assert not (case.project / "late").exists()
     assert faults(case.messages) == []
-    assert case.results() == ["Cancelled by the user; it may have had a part of its effect."]
+    assert case.results() == ["Cancelled by the user; it may have taken partial effect."]
 
 
 async def test_a_tool_that_ignores_the_interrupt_has_no_effect_later(tmp_path, monkeypatch):

@@ -73,8 +73,8 @@ def test_n16c_a_server_that_restarts_while_it_is_busy_is_waited_for(clock):
 def test_a_wait_that_is_longer_than_the_budget_is_told_with_its_length():
     error = ProviderError("Busy.", code="rate_limited", retryable=True, retry_after=300, hint="-")
     assert model_calls.Backoff().compute_pause(error) is None
-    assert error.hint.startswith("It asks to be left alone for 5 minutes. At most 90 s are waited for a model.")
-    assert error.hint.endswith("Send the prompt again then, or choose another model with /model.")
+    assert error.hint.startswith("It asks for a pause of 5 minutes. The limit for waiting on a model is 90 s.")
+    assert error.hint.endswith("Send the prompt again later, or choose another model with /model.")
 
 
 def test_who_gives_up_says_how_often_it_was_tried_and_for_how_long(clock):

@@ -301,7 +301,7 @@ async def test_unknown_tools_are_answered_in_words_and_drafts_are_laid_on_their_
     case = case_in(tmp_path, "tags", says(f"{call}{draft}"), says("."))
     await case.turn()
     assert "no tool 'fly'" in case.results()[0]
-    assert case.results()[1] == "OBSERVATION:\nEdited a.py: the draft was laid on the range.\n     1|x = 3"
+    assert case.results()[1] == "OBSERVATION:\nEdited a.py: the draft was placed in the range.\n     1|x = 3"
     assert [type(document) for document in documents(case)[:2]] == [ToolCallDocument, FileEditDocument]
     assert json.loads(case.of(ev.ToolRequested)[1].arguments)["path"] == "a.py"
 
@@ -335,5 +335,5 @@ async def test_what_was_used_is_that_of_the_turn_that_runs(tmp_path, monkeypatch
     case = case_in(tmp_path, "command", *answers, dialects=DialectFiles(command="mine.yaml"))
     await case.turn("Do it")
     case.session = msgspec.structs.replace(case.session)
-    await case.turn("Once more")
+    await case.turn("once more")
     assert [result.strip() for result in case.results() if "calls" in result] == ["1 calls", "1 calls"]

@@ -94,9 +94,9 @@ async def test_a_build_goes_on_while_todos_are_left_and_gives_up_without_progres
     done = calls(("todo_write", {"todos": [{"id": "model", "status": "completed"}]}))
     case = building(tmp_path, says("Begun."), done, *[says("Well.")] * 9, todos=TWO)
     await case.turn()
-    urged = [reminder for reminder in reminders(case) if "not worked off yet" in reminder]
-    assert "Go on with model" in urged[0]
-    assert ["Go on with view" in reminder for reminder in urged[1:]] == [True, True]
+    urged = [reminder for reminder in reminders(case) if "is not finished yet" in reminder]
+    assert "Continue with model" in urged[0]
+    assert ["Continue with view" in reminder for reminder in urged[1:]] == [True, True]
     assert "one todo is left" in case.of(ev.Notice)[-1].message
     assert on_disk(case) == ["completed", "pending"]
 
@@ -197,7 +197,7 @@ async def test_statuses_written_into_the_plan_file_become_the_list_by_its_rules(
     ]
     assert on_disk(case) == seen[-1]
     assert set(case.state.changes) == {"shop/model.py"}
-    (complaint,) = [reminder for reminder in reminders(case) if "Not all that you wrote" in reminder]
+    (complaint,) = [reminder for reminder in reminders(case) if "were not accepted" in reminder]
     assert "view is not completed. Its command `test -e proof` did not pass" in complaint
     assert faults(case.messages) == []
 
@@ -218,9 +218,9 @@ async def test_what_else_was_written_into_the_plan_file_waits_for_a_review(tmp_p
     await case.turn()
     assert (case.project / path).read_text() == text.replace("pending", "completed", 1)
     assert set(case.state.changes) == {path}
-    complaints = [reminder for reminder in reminders(case) if "Not all that you wrote" in reminder]
-    assert "view can't be in progress yet: it waits for model" in complaints[0]
-    assert "can't be read, so none of it counts" in complaints[1]
+    complaints = [reminder for reminder in reminders(case) if "were not accepted" in reminder]
+    assert "view can't be in progress yet: it depends on model" in complaints[0]
+    assert "can't be read, so none of it was applied" in complaints[1]
     assert case.shadow.diff(path).change.conflict == ""
 
 
@@ -229,7 +229,7 @@ async def test_a_model_that_has_the_shell_alone_is_urged_on_and_told_to_use_the_
     case = building(tmp_path, *[done] * 3, todos=TWO)
     case.session.use_settings(Settings(models={"directed/m": ModelSettings(dialect="command")}))
     await case.turn()
-    urged = [reminder for reminder in reminders(case) if "not worked off yet" in reminder]
+    urged = [reminder for reminder in reminders(case) if "is not finished yet" in reminder]
     assert len(urged) == 2
     assert f"mark it `in_progress` by its `status` in `{case.state.todos_plan_path}`" in urged[0]
     assert "2 todos are left" in case.of(ev.Notice)[-1].message
@@ -264,7 +264,7 @@ def test_whatever_is_written_into_the_plan_file_the_list_follows_its_rules(tmp_p
         assert now[todo.id] in {"pending", statuses[todo.id]}
         if now[todo.id] in {"in_progress", "completed"}:
             assert all(now[dependency] in {"completed", "cancelled"} for dependency in todo.dependencies)
-    complaints = [reminder for reminder in reminders(case) if "Not all that you wrote" in reminder]
+    complaints = [reminder for reminder in reminders(case) if "were not accepted" in reminder]
     refused = [key for key, status in statuses.items() if now[key] != status]
     assert all(f"{key} is not {statuses[key]}" in complaints[0] for key in refused)
 

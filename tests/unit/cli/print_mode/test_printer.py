@@ -30,12 +30,12 @@ def words(text: str) -> tuple[ev.AnyEvent, ...]:
     return ev.DocumentStarted(id="d", kind="text", sequence=1), ev.DocumentFinished(document=document)
 
 
-REFUSED = ev.ErrorRaised(code="model_refused", message="p/m refused to answer.", hint="Say it otherwise.")
+REFUSED = ev.ErrorRaised(code="model_refused", message="p/m refused to answer.", hint="Rephrase it.")
 
 
 @pytest.mark.parametrize("text", ["No.", "No.\n"])
 def test_a_note_after_words_begins_a_line(text):
-    assert printed(*words(text), REFUSED) == "No.\n! p/m refused to answer. Say it otherwise.\n"
+    assert printed(*words(text), REFUSED) == "No.\n! p/m refused to answer. Rephrase it.\n"
 
 
 def test_a_pipe_gets_the_words_as_they_are():
@@ -45,7 +45,7 @@ def test_a_pipe_gets_the_words_as_they_are():
 
 @pytest.mark.parametrize(
     ("attempt", "delay", "told"),
-    [(2, 1500, "Attempt 2 in 1.5 s."), (2, 0, "Attempt 2 follows."), (1, 0, "It is asked again.")],
+    [(2, 1500, "Attempt 2 in 1.5 s."), (2, 0, "Trying again, attempt 2."), (1, 0, "Trying again.")],
 )
 def test_an_attempt_is_counted_only_where_it_is_one(attempt, delay, told):
     event = ev.StepRetried(step=1, attempt=attempt, delay_ms=delay, message="It is full.")

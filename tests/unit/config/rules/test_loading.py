@@ -53,7 +53,7 @@ def test_agents_md_and_always_rules_bind_from_the_start(project):
     assert [rows[path].kind for path in bound] == ["agents_md", "always", "always", "always"]
     assert [rows[path].position for path in bound] == [1, 2, 3, 4]
     assert rows[".cursor/rules/manual.mdc"].position == 0
-    assert rows[".cursor/rules/manual.mdc"].reason == "only when you name it: @manual"
+    assert rows[".cursor/rules/manual.mdc"].reason == "only when you mention it: @manual"
     assert ".cursor/rules/plain.md" not in rows
 
 
@@ -74,7 +74,7 @@ def test_the_four_kinds_of_a_rule_are_told_apart_as_cursor_does(project):
     assert [path.rpartition("/")[2] for path in bound] == ["always.mdc", "globs.mdc"]
     assert rows[".cursor/rules/globs.mdc"].reason == "x/a.py matches *.py"
     assert rows[".cursor/rules/described.mdc"].position == 2
-    assert rules_of(project)[0][".cursor/rules/globs.mdc"].reason == "no file at hand matches *.py"
+    assert rules_of(project)[0][".cursor/rules/globs.mdc"].reason == "no file in use matches *.py"
     for words in (["manual"], [".cursor/rules/manual.mdc"], [".cursor/rules/manual"]):
         assert ".cursor/rules/manual.mdc" in rules_of(project, words=words)[1]
 
@@ -119,7 +119,7 @@ def test_nested_agents_md_join_with_a_file_below_them_the_nearer_later(project):
     assert rules_of(project, "a/b/c/x.py")[1] == ["AGENTS.md", "a/AGENTS.md", "a/b/AGENTS.md"]
     rows, bound = rules_of(project, "a/z.py", "top.py")
     assert bound == ["AGENTS.md", "a/AGENTS.md"]
-    assert rows["a/AGENTS.md"].reason == "for files below its folder, as a/z.py"
+    assert rows["a/AGENTS.md"].reason == "for files in its folder, such as a/z.py"
 
 
 def test_rules_of_a_nested_folder_speak_of_that_folder(project):
@@ -141,7 +141,7 @@ def test_front_matter_that_never_ends_is_said(project):
     )
     rows, bound = rules_of(project)
     assert not bound
-    assert rows[".cursor/rules/open.mdc"].note == "its front matter does not end with ---, so none of it holds"
+    assert rows[".cursor/rules/open.mdc"].note == "its front matter does not end with ---, so it is not loaded"
     assert not rows[".cursor/rules/ruler.mdc"].note
     assert not rows[".cursor/rules/text.mdc"].note
 
@@ -167,7 +167,7 @@ def test_a_subdirectory_hears_its_repository_up_to_the_top_the_nearer_later(proj
     )
     rows, bound = rules_of(project / "packages" / "web", "src/a.ts")
     assert bound == ["../../AGENTS.md", "../../.cursor/rules/ts.mdc", "../AGENTS.md", "AGENTS.md", "src/AGENTS.md"]
-    assert rows["../../AGENTS.md"].reason == "stands around every file"
+    assert rows["../../AGENTS.md"].reason == "applies to every file"
 
 
 def test_what_stands_above_needs_its_own_trust_and_no_link_leads_out(project, tmp_path):
@@ -176,8 +176,8 @@ def test_what_stands_above_needs_its_own_trust_and_no_link_leads_out(project, tm
     (project / "CLAUDE.md").symlink_to(tmp_path / "secret.md")
     rows, bound = rules_of(project / "sub", is_trusted_content=lambda path, _: path != "../AGENTS.md")
     assert bound == []
-    assert "not as it was" in rows["../AGENTS.md"].note
-    assert "leads out" in rows["../CLAUDE.md"].note
+    assert "changed since" in rows["../AGENTS.md"].note
+    assert "points outside" in rows["../CLAUDE.md"].note
 
 
 def test_a_folder_that_is_no_repository_hears_nothing_above_it(project):
@@ -209,7 +209,7 @@ def test_a_link_from_claude_md_to_agents_md_is_told_once(project):
     (project / "CLAUDE.md").symlink_to("AGENTS.md")
     rows, bound = rules_of(project)
     assert bound == ["AGENTS.md"]
-    assert rows["CLAUDE.md"].reason.startswith("the same as AGENTS.md")
+    assert rows["CLAUDE.md"].reason.startswith("same as AGENTS.md")
 
 
 @pytest.mark.parametrize("text", ["@AGENTS.md", "# CLAUDE.md\n\n@AGENTS.md\n", "@./AGENTS.md"])
@@ -222,14 +222,14 @@ def test_agents_md_and_claude_md_of_one_folder_are_both_told_agents_md_first(pro
     write(project, {"AGENTS.md": "A", "CLAUDE.md": "C", ".claude/CLAUDE.md": "D", "CLAUDE.local.md": "L"})
     rows, bound = rules_of(project)
     assert bound == ["AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md"]
-    assert "read after AGENTS.md beside it" in rows["CLAUDE.md"].reason
+    assert "loaded after AGENTS.md beside it" in rows["CLAUDE.md"].reason
 
 
 def test_an_override_stands_in_the_place_of_agents_md(project):
     write(project, {"AGENTS.md": "A", "AGENTS.override.md": "Mine"})
     rows, bound = rules_of(project)
     assert bound == ["AGENTS.override.md"]
-    assert "in place of AGENTS.md" in rows["AGENTS.override.md"].reason
+    assert "replaces AGENTS.md" in rows["AGENTS.override.md"].reason
 
 
 def test_claude_rules_apply_always_or_to_their_paths(project):
@@ -270,7 +270,7 @@ def test_a_circle_and_a_fifth_hop_are_said(project):
     write(project, {"CLAUDE.md": "Go @a.md", "a.md": "A @b.md", "b.md": "B @a.md"})
     rows, bound = rules_of(project)
     assert bound == ["CLAUDE.md", "a.md", "b.md"]
-    assert rows["CLAUDE.md"].note == "@a.md in b.md leads in a circle"
+    assert rows["CLAUDE.md"].note == "@a.md in b.md imports itself in a circle"
     write(project, {"CLAUDE.md": "Go @1.md"} | {f"{n}.md": f"{n} @{n + 1}.md" for n in range(1, 7)})
     rows, bound = rules_of(project)
     assert bound == ["CLAUDE.md", "1.md", "2.md", "3.md", "4.md"]
@@ -291,7 +291,7 @@ def test_an_import_that_leaves_the_project_is_refused_and_said(project, tmp_path
     (project / "link.md").symlink_to(tmp_path / "outside.md")
     rows, bound = rules_of(project)
     assert bound == ["CLAUDE.md"]
-    assert "refused: it leads out of the project" in rows["CLAUDE.md"].note
+    assert "not allowed: it points outside the project" in rows["CLAUDE.md"].note
 
 
 @pytest.mark.parametrize(
@@ -307,6 +307,6 @@ def test_an_import_that_is_missing_untrusted_or_secret_is_said_and_not_read(proj
     rows, bound = rules_of(project, is_trusted_content=lambda path, _: path != "new.md")
     assert bound == ["CLAUDE.md"]
     assert rows["CLAUDE.md"].note == (
-        "@no.md does not exist; @.env not read: its name is one of files with secrets; "
-        "@new.md not read: it is not as it was when you trusted this project"
+        "@no.md does not exist; @.env not read: its name suggests secrets; @new.md not read: it has "
+        "changed since you trusted this project"
     )

@@ -126,7 +126,7 @@ def test_what_speaks_of_lines_that_are_not_there_is_written_nowhere(format_: str
 @both
 def test_an_edit_none_of_whose_lines_is_there_is_refused_and_not_left_to_the_edit_agent(format_: str):
     draft = "// ...\n  basket.push(entry);\n  count += 1;\n  show(basket);\n// ...\n"
-    with pytest.raises(EditError, match="None of the lines of the edit is in the file") as raised:
+    with pytest.raises(EditError, match="None of the edit's lines is in the file") as raised:
         apply(CART, draft, format_, "cart.js")
     assert not isinstance(raised.value, UndecidedEdit)
 
@@ -236,7 +236,7 @@ def test_a_draft_that_breaks_a_file_that_parsed_is_not_taken():
 
 def test_a_file_written_without_its_licence_and_without_a_marker_is_left_to_the_edit_agent():
     text = "// One\n// Two words\n// Three words\n// Four words\n\nuse a::b;\n\nfn main() {\n    b();\n}\n"
-    with pytest.raises(UndecidedEdit, match="does not say what becomes of the lines before"):
+    with pytest.raises(UndecidedEdit, match="does not say what happens to the lines before"):
         apply_lazy(text, "// Four words\n\nuse a::b;\n\nfn main() {\n    b(1);\n}\n", "a.rs")
 
 

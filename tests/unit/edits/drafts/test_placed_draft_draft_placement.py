@@ -155,7 +155,7 @@ def test_n7_no_edit_of_this_projects_own_commits_is_wrong(format_: str):
     if subprocess.run(["git", "-C", ROOT, "cat-file", "-e", LAST], check=False, capture_output=True).returncode:
         pytest.skip("there is no history here, or not enough of it")
     chance = random.Random(7)
-    made_of = [change for change, _ in zip(changes(ROOT, chance, commits=60, until=LAST), range(60), strict=False)]
+    made_of = [change for change, _ in zip(changes(ROOT, chance, commits=60, revision=LAST), range(60), strict=False)]
     assert len(made_of) >= 20
     tally = Tally()
     for edit in edits(made_of, format_, 40, 7, shape="careful"):

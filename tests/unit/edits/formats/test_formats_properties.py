@@ -4,7 +4,6 @@ import difflib
 import json
 from contextlib import suppress
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -102,7 +101,6 @@ def test_no_parser_fails_on_any_text(form, original, edit):
     assert answered.get("error") != "internal"
 
 
-@pytest.mark.slow
 def test_a_near_duplicate_is_never_taken_for_what_was_meant():
     assert matches(500, 7) == 0
 

@@ -25,9 +25,9 @@ def test_several_blocks_with_text_between_are_read_in_order():
         ("------- SEARCH\na\n+++++++ REPLACE\n", "line 3: .* has no ======= line before its end"),
         ("------- SEARCH\na\n------- SEARCH\n", "line 3: .* has no ======= line before"),
         ("=======\n", "no SEARCH/REPLACE block"),
-        ("=======\nb\n+++++++ REPLACE\n", "line 1: ======= stands outside of a block"),
+        ("=======\nb\n+++++++ REPLACE\n", "line 1: ======= is outside a block"),
         ("+++++++ REPLACE\n", "REPLACE without a SEARCH before it"),
-        ("------ SEARCH\na\n=======\nb\n+++++++ REPLACE\n", "line 3: ======= stands outside"),
+        ("------ SEARCH\na\n=======\nb\n+++++++ REPLACE\n", "line 3: ======= is outside"),
     ],
 )
 def test_broken_markers_are_errors_with_their_line(content, words):

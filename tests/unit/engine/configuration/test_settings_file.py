@@ -156,7 +156,7 @@ def test_a_file_that_never_rests_is_left_to_its_writer(file):
         file.write_text(f"# {next(counter)}\n")
         return f"{text}privacy = true\n"
 
-    with pytest.raises(StateError, match="is being changed by another program"):
+    with pytest.raises(StateError, match="is changing"):
         _change_file(change)
     assert file.read_text() == "# 2\n"
 

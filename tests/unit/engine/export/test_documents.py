@@ -135,14 +135,14 @@ def test_lines_whose_bytes_are_lost_are_told_and_no_failure(session):
     for blob in (session / "blobs").rglob("*"):
         if blob.is_file():
             blob.unlink()
-    assert [change.note for change in read_export(session).changes] == ["its lines are not kept"] * 3
+    assert [change.note for change in read_export(session).changes] == ["its lines are not saved"] * 3
 
 
 def test_a_file_that_is_there_is_never_replaced(session, tmp_path):
     answer = export_session(session, "md")
     assert write_export(answer, tmp_path) == tmp_path / answer.name
     assert (tmp_path / answer.name).read_text(encoding="utf-8") == answer.text
-    with pytest.raises(StateError, match="is there already"):
+    with pytest.raises(StateError, match="already exists"):
         write_export(answer, tmp_path / answer.name)
 
 
@@ -219,7 +219,7 @@ def test_n25_what_an_agent_of_others_reports_is_marked_as_its_report(tmp_path, w
     ran = d.TerminalCommandMetadata(command="pytest -q", output="215 passed in 3.2s", exit_code=0, is_reported=True)
     event = ev.DocumentFinished(document=d.TerminalCommandDocument(id="1", sequence=1, metadata=ran))
     text = read_as(write_session(tmp_path / "ses_x", event), wanted)
-    assert "$ pytest -q (ended, as the agent reports, and so is its output)" in text
+    assert "$ pytest -q (ended, as reported by the agent, like its output)" in text
     assert "exit 0" not in text
     seen = ev.DocumentFinished(
         document=d.TerminalCommandDocument(id="1", sequence=1, metadata=replace(ran, is_reported=False))
@@ -249,7 +249,7 @@ def test_n25_the_check_of_what_was_accepted_is_told(tmp_path):
     text = export_session(write_session(tmp_path / "ses_x", *events), "md").text
     assert "### a.py: accepted" in text
     assert "- tests passed since: pytest -q, run again in a clean layer" in text
-    assert "no check ran over it" not in text
+    assert "not checked" not in text
 
 
 def test_n25_a_check_that_changed_tests_decided_is_told_as_in_the_review(tmp_path):

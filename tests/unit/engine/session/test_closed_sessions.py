@@ -69,7 +69,7 @@ def test_a_session_that_is_open_or_damaged_is_left_as_it_is(store):
 
 def test_a_session_in_which_a_question_waits_is_deleted_only_when_that_was_confirmed(store):
     write(store, "ses_a", ASKED)
-    with pytest.raises(StateError, match="1 question waits for an answer"):
+    with pytest.raises(StateError, match="1 question waiting for an answer"):
         delete_session(store, "ses_a")
     delete_session(store, "ses_a", is_confirmed=True)
     assert names(store) == set()

@@ -153,7 +153,7 @@ async def test_a_place_that_cannot_be_written_is_told(project):
     async with opened(project) as index:
         status = await index.wait_ready(60)
         assert status.state == "failed"
-        assert "can't be made" in status.problem
+        assert "can't be created" in status.problem
         assert await index.find_symbols(["Basket"]) == {}
 
 
@@ -162,7 +162,7 @@ async def test_a_damaged_index_is_made_anew_and_that_is_said(project):
     (project.parent / "state" / FILE_NAME).write_bytes(b"no index" * 1_000)
     async with opened(project) as index:
         status = await index.wait_ready(60)
-        assert (status.state, "made anew" in status.problem) == ("ready", True)
+        assert (status.state, "being rebuilt" in status.problem) == ("ready", True)
         assert await index.find_symbols(["Basket"])
 
 
@@ -235,4 +235,42 @@ async def test_an_index_that_turns_out_to_be_damaged_is_made_anew_and_that_is_sa
 
         assert not await is_found_again()
         assert await progress.until(is_found_again)
-        assert any("damaged" in status.problem and "made anew" in status.problem for status in progress)
+        assert any("damaged" in status.problem and "being rebuilt" in status.problem for status in progress)
+
+
+async def test_a_builder_ends_when_it_has_nothing_to_do_and_a_change_starts_the_next_one(project, monkeypatch):
+    monkeypatch.setattr("core.engine.shared.project_index._IDLE_SECONDS", 0.1)
+    progress = Progress()
+    async with opened(project, progress=progress) as index:
+        await index.wait_ready(60)
+        for number in range(3):
+            builder = index._link._process
+            async with asyncio.timeout(30):
+                assert await builder.wait() == 0
+            assert await index.find_symbols(["Basket"])  # queries need no builder
+            (project / f"late{number}.py").write_text(f"class Late{number}:\n    pass\n")
+            index.on_disk_changed((f"late{number}.py",))
+
+            async def is_indexed(name=f"Late{number}"):
+                return bool(await index.find_symbols([name]))
+
+            assert await progress.until(is_indexed)
+            assert index._link._process is not builder
+        assert not index._link.has_given_up
+
+
+async def test_changes_while_an_idle_builder_ends_are_not_lost(project, monkeypatch):
+    monkeypatch.setattr("core.engine.shared.project_index._IDLE_SECONDS", 60)
+    progress = Progress()
+    async with opened(project, progress=progress) as index:
+        await index.wait_ready(60)
+        for number in range(3):
+            index._link._process.stdin.close()  # as the timer does
+            (project / f"late{number}.py").write_text(f"class Late{number}:\n    pass\n")
+            index.on_disk_changed((f"late{number}.py",))
+            index.on_disk_changed(())
+
+            async def is_indexed(name=f"Late{number}"):
+                return bool(await index.find_symbols([name]))
+
+            assert await progress.until(is_indexed)

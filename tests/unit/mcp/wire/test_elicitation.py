@@ -61,7 +61,7 @@ def test_each_kind_of_field_is_a_question_with_its_choices_and_its_default():
         (DEFAULT, "Ada", True),
         (DECLINE, "Don't answer", False),
     ]
-    assert count.text == "count\n(a whole number, at least 1, at most 5, may be left out)"
+    assert count.text == "count\n(a whole number, at least 1, at most 5, optional)"
     assert [(option.label, option.recommended) for option in sure.options] == [
         ("Yes", True),
         ("No", False),
@@ -99,12 +99,12 @@ def test_an_answer_becomes_the_value_that_the_form_wants(field, answer, value):
         ({"type": "integer", "minimum": 3}, typed("x", "2"), "x has to have a value of 3 or more"),
         ({"type": "number"}, typed("x", "nan"), "x has to be a number"),
         ({"type": "string", "minLength": 3}, typed("x", "ab"), "x has to have characters, 3 or more"),
-        ({"type": "string", "format": "date"}, typed("x", "yesterday"), "x has to be written like 2026-01-31"),
+        ({"type": "string", "format": "date"}, typed("x", "yesterday"), "x has to look like 2026-01-31"),
         ({"type": "string", "format": "uri"}, typed("x", "no address"), "x has to be an address"),
-        ({"type": "object"}, typed("x", "{}"), "x is of a kind that can't be asked for here"),
-        (COLOURS, typed("x", "blue"), "x has to be one of what there is to choose"),
+        ({"type": "object"}, typed("x", "{}"), "x has a type that can't be asked for here"),
+        (COLOURS, typed("x", "blue"), "x has to be one of the choices"),
         ({**SEVERAL, "minItems": 2}, chosen("x", "choice:0"), "x has to have 2 to 1 choices"),
-        ({"type": "string"}, chosen("x", LEAVE_OUT), "x has to have a value"),
+        ({"type": "string"}, chosen("x", LEAVE_OUT), "x needs a value"),
     ],
 )
 def test_an_answer_that_does_not_fit_says_what_is_wrong(field, answer, said):
@@ -194,7 +194,7 @@ async def test_what_does_not_fit_is_asked_again_with_what_is_wrong():
     answer = await answer_elicitation("far", form(("count",), count={"type": "integer"}), user)
     assert answer == ElicitationAnswer(action="accept", content={"count": 3})
     assert user.shown[0][0] == "The MCP server far asks"
-    assert user.shown[1][1][0].text.startswith("That can't be used: count has to be a whole number.")
+    assert user.shown[1][1][0].text.startswith("That is not valid: count has to be a whole number.")
 
 
 @pytest.mark.parametrize(("given", "action"), [((), "decline"), (None, "cancel"), ((chosen("x", DECLINE),), "decline")])

@@ -38,10 +38,10 @@ async def test_what_can_not_be_shown_is_said_in_its_place(tmp_path):
     assert answer.text.splitlines() == [
         "[image, image/png, 6 bytes: it can't be shown here]",
         "[audio, audio/wav, 3 bytes: it can't be shown here]",
-        "[A resource that is no text: demo://zip]",
+        "[A resource that is not text: demo://zip]",
         "its text",
         "[A resource: demo://link]",
-        "[of tomorrow, of no known type, 0 bytes: it can't be shown here]",
+        "[of tomorrow, of unknown type, 0 bytes: it can't be shown here]",
     ]
 
 

@@ -168,7 +168,7 @@ def test_names_and_certificates_have_hints_of_their_own():
     dns = build_exception_error(named("ConnectError", "[Errno -2] Name or service not known"), API)
     tls = build_exception_error(named("ConnectError", "[SSL: CERTIFICATE_VERIFY_FAILED]"), API)
     assert "resolved" in dns.message
-    assert "safe connection" in tls.message
+    assert "secure connection" in tls.message
 
 
 def test_an_unforeseen_exception_becomes_one_of_ours():

@@ -107,7 +107,7 @@ def test_an_overflow_within_a_stream_is_one():
     )
 
 
-@pytest.mark.parametrize(("dialect", "advice"), [("openai", "often ends in /v1"), ("anthropic", "stands without /v1")])
+@pytest.mark.parametrize(("dialect", "advice"), [("openai", "often ends in /v1"), ("anthropic", "goes without /v1")])
 @pytest.mark.parametrize("status", [200, 404])
 async def test_a_page_from_a_wrong_address_is_told_with_the_form_of_the_right_one(dialect, advice, status):
     async with provider_server([Step(status=status, body="<html><title>Welcome</title></html>")]) as server:

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 import stat
+import sys
 import threading
 
 import pytest
 
-from core.errors import ConfigError, StateError
+from core.errors import ConfigError, ProviderError, StateError
 from core.providers.connection import keys
-from core.providers.connection.keys import KEYRING, find_key, store_key
+from core.providers.connection.endpoint import Endpoint
+from core.providers.connection.keys import KEYRING, describe_storage, find_key, store_key
 from core.secrets import Secret, redact
 from core.user_dirs import get_state_dir
 
@@ -110,6 +112,23 @@ def test_a_broken_keyring_is_passed_over(monkeypatch):
     monkeypatch.setattr("keyring.set_password", broken)
     store_key("openai", KEY, base_url=URL)
     assert find()[0] == KEY
+
+
+def test_without_the_package_the_file_is_used_and_the_installation_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "keyring", None)
+    path = get_state_dir() / "keys.json"
+    assert store_key("openai", KEY, base_url=URL) == str(path)
+    assert find() == (KEY, str(path))
+    assert describe_storage().startswith(f"{path} (0600); for the system's keyring: ")
+    assert describe_storage().endswith("[keyring]'")
+    endpoint = Endpoint(id="groq", label="Groq", base_url=URL, variable="GROQ_API_KEY", needs_key=True)
+    with pytest.raises(ProviderError) as error:
+        endpoint.load_key()
+    assert "[keyring]'" in error.value.hint
+
+
+def test_with_the_package_both_places_are_named():
+    assert describe_storage() == f"the system's keyring, or {get_state_dir() / 'keys.json'} (0600) if that fails"
 
 
 def test_a_keyring_that_hangs_is_given_up_and_not_asked_again(monkeypatch):

@@ -50,7 +50,7 @@ def test_a_step_that_is_refused_is_told_with_its_name_and_the_kernels_reason():
         report = init_process.build_failure_report(failure)
     assert report == ("failed", "namespaces", 1, "unshare: Operation not permitted")
     error = explain_setup_failure("namespaces", 1, "unshare: Operation not permitted")
-    assert error.message == "The box could not be set up: namespaces: unshare: Operation not permitted [EPERM]."
+    assert error.message == "The sandbox could not be set up: namespaces: unshare: Operation not permitted [EPERM]."
     assert error.code == "box_refused"
 
 

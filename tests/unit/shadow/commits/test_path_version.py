@@ -60,7 +60,7 @@ def test_the_edits_of_one_commit_stand_without_those_of_the_next():
 
 def test_an_edit_on_uncommitted_lines_of_the_user_is_a_clash():
     own, accepted = render({6: "own"}), render({6: "accepted"})
-    with pytest.raises(EditClash, match="lines that are not committed"):
+    with pytest.raises(EditClash, match="with your own uncommitted edits"):
         apply_edits(file(HEAD), [edit(file(own), file(accepted))], file(accepted))
 
 

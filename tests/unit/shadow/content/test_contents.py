@@ -64,9 +64,9 @@ def test_n23_long_code_of_a_notebook_is_red_and_its_pictures_are_not():
 @pytest.mark.parametrize("path", ["a.py", "a.sh", "a.js", "bin/run"])
 def test_n23_code_with_a_nul_byte_is_red(path):
     code = b"#!/bin/sh\n#\0\ntouch x\n"
-    assert describe_undisplayed(path, b"#!/bin/sh\n", code, ()) == "holds a NUL byte, so that its text is not shown"
+    assert describe_undisplayed(path, b"#!/bin/sh\n", code, ()) == "holds a NUL byte, so its text is not shown"
     again = describe_undisplayed(path, code, b"#!/bin/sh\nrm x\n", ())
-    assert again == "held a NUL byte before, so that its text is not shown"
+    assert again == "held a NUL byte before, so its text is not shown"
     assert describe_undisplayed(path, code, b"", ()) == ""
 
 

@@ -135,8 +135,8 @@ def test_n21_all_of_a_long_line_is_there_if_it_is_asked_for(review):
         (b"a\nb\n", b"a\r\nb\r\n", "line ends LF → CRLF"),
         (b"a\r\nb\r\n", b"a\nb\r\n", "line ends CRLF → LF and CRLF"),
         (b"a\nb\n", b"a\nc\n", ""),
-        (b"caf\xe9\n", "café\n".encode(), "encoding no UTF-8 (shown as Latin-1) in 1 line → UTF-8"),
-        (b"a\n", b"a\n# \xff\xfe bad\n", "no UTF-8, shown as Latin-1: 1 line (2)"),
+        (b"caf\xe9\n", "café\n".encode(), "encoding: not UTF-8 (shown as Latin-1) in 1 line → UTF-8"),
+        (b"a\n", b"a\n# \xff\xfe bad\n", "not UTF-8, shown as Latin-1: 1 line (2)"),
         (b"a\n", "a\n# ÿþ bad\n".encode(), ""),
     ],
 )

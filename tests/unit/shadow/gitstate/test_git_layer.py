@@ -115,7 +115,7 @@ def assert_told(review: ReviewCase) -> None:
         assert "HEAD" in starts
     if "index" in changed:
         assert starts & {"Staged", "The index, as HEAD will be"}
-    if "No reference moves: only what is staged changes." in preview.moves:
+    if "No reference moves: only the staged content changes." in preview.moves:
         assert {path for path in changed if not path.startswith("objects/")} == {"index"}
     assert_plain_index(review)
     on_disk(review, "git fsck --strict --no-dangling; git status")
@@ -134,7 +134,7 @@ def test_n22_what_is_no_state_is_left_out_by_name(project, name):
     before = snapshot(project)
     run(project, STRANGE[name])
     preview = project.shadow.bulks.git.preview(".git")
-    assert (preview.refused, preview.moves) == ("", ("Nothing in your repository changes.",))
+    assert (preview.refused, preview.moves) == ("", ("Nothing changes in your repository.",))
     assert name in preview.notes[-1]
     assert name in project.shadow.resolve_bulk(".git").excerpt
     assert snapshot(project) == before
@@ -197,7 +197,7 @@ def test_n22_marks_and_file_status_of_the_user_stay(project):
         "git update-index --add --cacheinfo 100644,$(git rev-parse HEAD:a.py),c.py",
     )
     notes = project.shadow.bulks.git.preview(".git").notes
-    assert any("which files git looks at, which is taken back: a.py, b.py" in note for note in notes)
+    assert any("which files git looks at; that is undone: a.py, b.py" in note for note in notes)
     project.shadow.resolve_bulk(".git")
     assert on_disk(project, "git ls-files -v").split("\n")[:3] == ["h a.py", "S b.py", "H c.py"]
 

@@ -53,7 +53,7 @@ def test_what_is_only_staged_is_shown_as_that(project):
     run(project, "git add .")
     project.shadow.resolve("a.py")
     assert project.shadow.bulks.git.preview(".git").moves == (
-        "No reference moves: only what is staged changes.",
+        "No reference moves: only the staged content changes.",
         "Staged: a.py (changed).",
     )
 

@@ -45,7 +45,7 @@ def test_a_commit_in_a_submodule_is_named(project, path):
 def test_a_file_below_the_directory_of_a_submodule_is_named_as_ever(project):
     add_submodule(project, "sub")
     run(project, "echo x > .git/modules/sub/odd; echo y > .git/odd")
-    assert "left out, since it is no reference, HEAD, index or object: modules/sub/odd, odd" in list_notes(project)
+    assert "left out, not a reference, HEAD, index or object: modules/sub/odd, odd" in list_notes(project)
 
 
 def test_a_commit_that_nothing_signed_is_said_to_be_unsigned(project):

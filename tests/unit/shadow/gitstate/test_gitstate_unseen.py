@@ -123,7 +123,7 @@ def test_n22_a_file_that_is_the_place_of_a_repository_becomes_no_directory(proje
         ),
         (
             store("commit", rf"{HEADER}{PERSONS}encoding UTF-7\n\nth+AHIAZQBl-\n", "refs/heads/main"),
-            ["    th+AHIAZQBl-", "  As UTF-7 it reads:", "    three"],
+            ["    th+AHIAZQBl-", "  Read as UTF-7:", "    three"],
         ),
         (
             store("commit", rf"{HEADER}{PERSONS}encoding latin-1\n\ncaf\\351\n", "refs/heads/main"),
@@ -162,7 +162,7 @@ def test_n22_a_parent_that_git_does_not_see_vouches_for_nothing(project):
         f'q=$({GIT} commit-tree -m q $t); n=$(printf "tree $t\\nparent $(git rev-parse HEAD)\\n{PERSONS}'
         'parent $q\\n\\nm\\n" | git hash-object -t commit -w --stdin --literally); git update-ref refs/heads/x $n',
     )
-    assert "holds a.py" in project.shadow.bulks.git.preview(".git").refused
+    assert "has a.py" in project.shadow.bulks.git.preview(".git").refused
 
 
 def test_n22_a_tag_is_printed_with_its_tagger_and_message_and_those_that_it_names(project):

@@ -161,7 +161,9 @@ def test_n5_a_stash_a_branch_a_tag_and_notes_with_content_that_was_never_accepte
 
 def test_n5_the_refusal_names_commit_and_file(project):
     run(project, f"git checkout -qb side; echo {EVIL} >> a.py; {GIT} commit -qam Sidestep; git checkout -q main")
-    with pytest.raises(ReviewConflict, match=r"“Sidestep” \(refs/heads/side\) holds a\.py other than you accepted it"):
+    with pytest.raises(
+        ReviewConflict, match=r"“Sidestep” \(refs/heads/side\) has a\.py in another version than you accepted"
+    ):
         project.shadow.resolve_bulk(".git")
 
 
@@ -207,11 +209,14 @@ def test_n5_an_older_version_that_was_staged_and_not_accepted_is_taken_out_of_th
 @pytest.mark.parametrize(
     ("command", "told"),
     [
-        ("git rm -q --cached b.py", "no longer tracked, and still on disk: b.py"),
-        ("git read-tree --empty", "no longer tracked, and still on disk: a.py, b.py"),
-        ("rm .git/index", "no longer tracked, and still on disk: a.py, b.py"),
-        ("git update-index --chmod=+x b.py", "staged otherwise than on disk: b.py"),
-        ("git update-index --cacheinfo 100644,$(git rev-parse HEAD:a.py),b.py", "staged otherwise than on disk: b.py"),
+        ("git rm -q --cached b.py", "no longer tracked, but still on disk: b.py"),
+        ("git read-tree --empty", "no longer tracked, but still on disk: a.py, b.py"),
+        ("rm .git/index", "no longer tracked, but still on disk: a.py, b.py"),
+        ("git update-index --chmod=+x b.py", "staged in another version than on disk: b.py"),
+        (
+            "git update-index --cacheinfo 100644,$(git rev-parse HEAD:a.py),b.py",
+            ("staged in another version than on disk: b.py"),
+        ),
     ],
 )
 def test_n5_what_is_staged_and_nowhere_in_the_review_is_told_before(project, command, told):
@@ -241,7 +246,7 @@ def test_n5_git_goes_on_looking_at_every_file(project, mark):
     on_disk(project, "git update-index --skip-worktree b.py")
     run(project, f"git update-index {mark} a.py")
     assert project.shadow.bulks.git.preview(".git").notes == (
-        "commands changed which files git looks at, which is taken back: a.py",
+        "commands changed which files git looks at; that is undone: a.py",
     )
     project.shadow.resolve_bulk(".git")
     on_disk(project, "echo more >> a.py; echo more >> b.py")
@@ -284,7 +289,7 @@ def test_n5_a_rejected_deletion_is_not_in_the_commit(project):
 def test_n5_a_merge_that_brought_what_was_rejected_is_refused(forked):
     run(forked, f"{GIT} merge -q --no-edit side")
     forked.shadow.resolve("a.py", (), "reject")
-    with pytest.raises(ReviewConflict, match=r"HEAD would hold a\.py other than you accepted it"):
+    with pytest.raises(ReviewConflict, match=r"HEAD would have a\.py in another version than you accepted"):
         forked.shadow.resolve_bulk(".git")
 
 

@@ -351,7 +351,7 @@ def test_d4_no_room_is_a_clear_error_and_nothing_is_left(review, monkeypatch):
     layer.put("node_modules/x", b"x" * 100_000)
     layer.absorb()
     review.shadow.layers.quota = 50_000
-    with pytest.raises(StateError, match="is the limit"):
+    with pytest.raises(StateError, match="the limit is"):
         review.shadow.open_layer()
     assert not [
         path
@@ -373,7 +373,7 @@ def test_layers_in_memory_where_the_state_can_hold_none(review, monkeypatch):
         assert again(review).read("node_modules/x") == b"x"
         remove_tree(review.shadow.layers.location)
         shadow = again(review)
-        assert "gone with the memory" in " ".join(shadow.recover())
+        assert "lost with the memory" in " ".join(shadow.recover())
         assert (shadow.read("node_modules/x"), shadow.read("a"), review.state.bulks) == (None, b"two\n", ())
     finally:
         places.remove_location(review.session / "layers")
@@ -383,7 +383,7 @@ def test_layers_in_memory_where_the_state_can_hold_none(review, monkeypatch):
 def test_n4_a_file_that_a_command_shut_is_kept_so_that_it_can_be_read_again(review):
     review.put(".gitignore", b"out/\n")
     recorded = run(review, "mkdir out; echo one > out/a; echo s > out/s; chmod 000 out/a; chmod 4050 out/s")
-    assert "out/a, out/s: kept so that its owner can read it, and not shut." in recorded.notes
+    assert "out/a, out/s: kept readable for its owner, without its restrictive mode." in recorded.notes
     run(review, "rm -f out/a; echo two > out/a; chmod 000 out/a", "c2")
     review.shadow.resolve_bulk("out")
     assert (review.root / "out/a").read_bytes() == b"two\n"

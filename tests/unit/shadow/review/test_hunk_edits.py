@@ -351,7 +351,7 @@ def test_a_cell_of_a_notebook_is_not_split_and_its_source_is_what_is_edited(tmp_
     notebook = parse_notebook("n.ipynb", base)
     review.shadow.write("n.ipynb", replace_source(notebook, notebook.cells[0], "# One\n\ntwo"))
     [hunk] = review.state.changes["n.ipynb"].hunks
-    with pytest.raises(CommandRejected, match="judged as a whole"):
+    with pytest.raises(CommandRejected, match="accepted or rejected as a whole"):
         review.shadow.hunk_edits.split("n.ipynb", hunk.id)
     hunk_text = review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)
     assert (hunk_text.text, hunk_text.start, hunk_text.language) == ("# One\n\ntwo", 1, "markdown")
@@ -370,7 +370,7 @@ def test_a_cell_that_is_gone_has_nothing_to_edit(tmp_path):
     notebook = parse_notebook("n.ipynb", base)
     review.shadow.write("n.ipynb", delete_cell(notebook, notebook.cells[0]))
     [hunk] = review.state.changes["n.ipynb"].hunks
-    with pytest.raises(CommandRejected, match="not one cell"):
+    with pytest.raises(CommandRejected, match="not one notebook cell"):
         review.shadow.hunk_edits.read_text("n.ipynb", hunk.id)
 
 

@@ -338,4 +338,4 @@ def test_n16e_p7_a_file_with_other_names_is_parted_from_them_and_that_is_said_be
     assert (review.disk("a"), review.disk("other")) == (edited(TEN, 2), TEN)
     (notice,) = [event for event in review.events if isinstance(event, Notice)]
     assert notice.message == "a had other names (hard links)."
-    assert "the other names keep the old one" in notice.hint
+    assert "its other names keep the old one" in notice.hint

@@ -26,9 +26,9 @@ def project(review):
 def assert_denied(review, path: str, *others: str) -> None:
     change = review.state.changes[path]
     assert (change.protected, change.is_denied) == (True, True)
-    assert "the rule deny Write(infra/**) of config.toml says so" in change.risk
+    assert "the rule deny Write(infra/**) of config.toml applies" in change.risk
     before = review.files()
-    with pytest.raises(ReviewConflict, match=r"the rule deny Write\(infra/\*\*\) of config\.toml says so"):
+    with pytest.raises(ReviewConflict, match=r"the rule deny Write\(infra/\*\*\) of config\.toml applies"):
         review.shadow.resolve(path)
     with pytest.raises(ReviewConflict, match="Nothing was written"):
         review.shadow.accept_files([path, *others])
@@ -177,7 +177,7 @@ def test_n24_git_holds_no_denied_path_otherwise(project, command):
     before = in_git(project, "git for-each-ref; git ls-files -s")
     assert "the rule deny Write(infra/**) of config.toml" in project.shadow.bulks.git.preview(".git").refused
     with pytest.raises(
-        ReviewConflict, match=r"git holds of infra/main\.tf, which .* the rule deny Write\(infra/\*\*\)"
+        ReviewConflict, match=r"git's content for infra/main\.tf, which .* the rule deny Write\(infra/\*\*\)"
     ):
         project.shadow.resolve_bulk(".git")
     assert in_git(project, "git for-each-ref; git ls-files -s") == before

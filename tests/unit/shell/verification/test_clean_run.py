@@ -46,14 +46,14 @@ def test_n27_an_exit_code_of_0_alone_proves_nothing(command, kind, output, word)
 @pytest.mark.parametrize(
     ("result", "missing", "outcome", "words"),
     [
-        (ended(1), (), "failed", "failed when it was run again, alone in a clean layer (exit code 1)"),
-        (ended(1), ("node_modules",), "unclear", "could not be checked clean: it ended with 1 without what"),
-        (ended(127), (), "unclear", "could not be checked clean: a program that it needs"),
+        (ended(1), (), "failed", "failed when run again, alone in a clean layer (exit code 1)"),
+        (ended(1), ("node_modules",), "unclear", "could not be run clean: it exited with 1 without the ignored"),
+        (ended(127), (), "unclear", "could not be run clean: a program it needs"),
         (
             ended(None, how="timed_out"),
             (),
             "unclear",
-            "could not be checked clean: it did not come to an end (timed out)",
+            "could not be run clean: it did not finish (timed out)",
         ),
     ],
 )

@@ -109,7 +109,7 @@ async def test_todos_are_merged_and_only_changes_are_marked():
     board.list = (Todo(id="a", content="A"), Todo(id="b", content="B", dependencies=("a",)))
     outcome = await TOOLS.parse("todo_write", '{"todos": [{"id": "a", "status": "in_progress"}]}').run(board)
     assert outcome.detail == (TodoStatusUpdate(id="a", status="in_progress"),)
-    assert outcome.content == "[>] a: A\n[ ] b: B (waits for a)"
+    assert outcome.content == "[>] a: A\n[ ] b: B (depends on a)"
     outcome = await TOOLS.parse("todo_write", '{"todos": [{"id": "c", "content": "C"}], "merge": false}').run(board)
     assert [todo.id for todo in board.list] == ["c"]
     assert "Ready to start: c." in outcome.content

@@ -55,7 +55,7 @@ async def test_what_was_put_right_or_left_out_is_told(files):
     diff = "diff --git a/a b/a\nold mode 100644\nnew mode 100755\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n a\n+f(“b”)\n"
     content = (await ApplyPatch(input=diff + diff).run(files)).content
     assert files.now("a") == b'a\nf("b")\nx\n'
-    for words in ("Curly quotes", "mode of the file was not changed", "given twice was done once"):
+    for words in ("Curly quotes", "file mode was not changed", "Duplicate edits were made once"):
         assert words in content
 
 
@@ -64,8 +64,8 @@ async def test_a_repeated_block_or_replacement_is_made_once_and_told(files):
     block = "------- SEARCH\na\n=======\na\nb\n+++++++ REPLACE\n"
     content = (await EditBlocks(file_path="a", diff=block + block).run(files)).content
     assert files.now("a") == b"a\nb\n"
-    assert "1 block applied. What was given twice was done once." in content
+    assert "1 block applied. Duplicate edits were made once." in content
     edit = ReplacementArgument(old_string="b", new_string="b\nc")
     content = (await MultiEdit(file_path="a", edits=(edit, edit)).run(files)).content
     assert files.now("a") == b"a\nb\nc\n"
-    assert "1 replacement made. What was given twice was done once." in content
+    assert "1 replacement made. Duplicate edits were made once." in content

@@ -69,7 +69,7 @@ async def test_what_stands_in_another_cell_is_said(notebook):
     other = read(notebook).cells[1].source.split("\n")[0]
     with pytest.raises(EditError, match="Cell 0") as caught:
         await edit(notebook, cell_idx=0, old_string=other, new_string="x")
-    assert "It stands in cell 1" in caught.value.hint
+    assert "It is in cell 1" in caught.value.hint
     assert notebook.now("n.ipynb") == read_notebook("nbformat_4_5")
 
 
@@ -91,7 +91,7 @@ async def test_other_languages_are_noted_where_editors_look_for_them(notebook):
 
 async def test_a_whole_cell_is_replaced_or_taken_out_only_when_it_was_read(notebook):
     for arguments in ({"edit_mode": "replace", "new_string": "x"}, {"edit_mode": "delete"}):
-        with pytest.raises(ToolInputInvalid, match="was not read"):
+        with pytest.raises(ToolInputInvalid, match="has changed since you read it"):
             await edit(notebook, cell_idx=1, **arguments)
     await ReadFile(target_file="n.ipynb").run(notebook)
     await edit(notebook, cell_idx=1, edit_mode="replace", new_string="x")
@@ -106,9 +106,9 @@ async def test_a_whole_cell_is_replaced_or_taken_out_only_when_it_was_read(noteb
     ("arguments", "said"),
     [
         ({"cell_idx": 99, "old_string": "a"}, "There is no cell 99: n.ipynb has 9 cells"),
-        ({"cell_idx": 99, "is_new_cell": True}, "There is no place 99"),
+        ({"cell_idx": 99, "is_new_cell": True}, "so a cell can't be put at 99"),
         ({"cell_id": "nothing-like-it", "old_string": "a"}, "no cell with the id 'nothing-like-it'"),
-        ({"old_string": "a"}, "No cell is named"),
+        ({"old_string": "a"}, "No cell is given"),
         ({"cell_idx": 0, "new_string": "b"}, "old_string is empty"),
         ({"cell_idx": 0, "cell_language": "python", "old_string": "a"}, "Cell 0 is a markdown cell"),
     ],
@@ -181,7 +181,7 @@ async def test_the_arguments_of_other_agents_are_understood(notebook, arguments)
 
 async def test_the_whole_text_of_a_cell_stands_beside_no_part_of_it(notebook):
     call = '{"notebook_path": "n.ipynb", "cell_id": "cell-0", "new_source": "x", "old_string": "nbconvert"}'
-    with pytest.raises(ToolInputInvalid, match="new_source is the whole text"):
+    with pytest.raises(ToolInputInvalid, match="new_source is the full text"):
         await convert_arguments(Toolset()["edit_notebook"], call).run(notebook)
 
 

@@ -25,7 +25,7 @@ async def test_the_answer_says_when_the_match_was_not_exact(files):
     files.put("a.py", "def f():\n\treturn 1\n")
     outcome = await replace(files, "a.py", "def f():\n    return 1", "def f():\n    return 2")
     assert files.now("a.py") == b"def f():\n\treturn 2\n"
-    assert "another indentation" in outcome.content
+    assert "different indentation" in outcome.content
 
 
 async def test_p8_p9_every_untouched_byte_survives(files):
@@ -87,11 +87,11 @@ async def test_p1_nothing_is_written_outside(files):
 
 async def test_a_file_that_was_not_read_is_not_overwritten(files):
     files.put("a.txt", "old\n")
-    with pytest.raises(ToolInputInvalid, match="not read it as it is now"):
+    with pytest.raises(ToolInputInvalid, match="not read its current content"):
         await WriteTool(file_path="a.txt", contents="new\n").run(files)
     files.mark_read("a.txt")
     files.put("a.txt", "changed meanwhile\n")
-    with pytest.raises(ToolInputInvalid, match="not read it as it is now"):
+    with pytest.raises(ToolInputInvalid, match="not read its current content"):
         await WriteTool(file_path="a.txt", contents="new\n").run(files)
     assert files.now("a.txt") == b"changed meanwhile\n"
 

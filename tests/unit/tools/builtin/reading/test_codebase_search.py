@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.protocol.queries import IndexStatus, SearchAnswer
+from core.protocol.events import IndexStatus
+from core.protocol.queries import SearchAnswer
 from core.tools.builtin.reading.codebase_search import CodebaseSearch
 
 
@@ -32,4 +33,4 @@ class Desk:
 async def test_directories_may_be_written_as_patterns_and_one_of_all_is_all(given, directories):
     desk = Desk()
     outcome = await CodebaseSearch(query="x", target_directories=given).run(desk)
-    assert (desk.asked.directories, outcome.content) == (directories, "Nothing was found.")
+    assert (desk.asked.directories, outcome.content) == (directories, "Nothing found.")

@@ -61,7 +61,7 @@ async def test_a_folder_that_can_not_be_opened_is_not_called_empty(files, monkey
         return listing(path)
 
     monkeypatch.setattr(type(files), "list_dir", lambda _, path: refuse(path))
-    assert "locked/ (not open to you)" in await tree(files)
+    assert "locked/ (no permission)" in await tree(files)
     with pytest.raises(PathRefused, match="Permission denied"):
         await tree(files, "locked")
 

@@ -126,7 +126,7 @@ async def test_a_notebook_is_read_as_its_cells_with_short_outputs_and_their_pict
     files.put("n.ipynb", read_notebook("nbformat_4_5"))
     outcome = await read(files, "n.ipynb")
     lines = [row.partition("|")[2] for row in outcome.content.splitlines()]
-    assert lines[0] == "# Notebook of 9 cells, python. edit_notebook edits it."
+    assert lines[0] == "# Notebook with 9 cells, python. Edit it with edit_notebook."
     assert [line.split(" · ")[0] for line in lines if line.startswith("# %% cell")] == [
         f"# %% cell {n}" for n in range(9)
     ]
@@ -139,5 +139,5 @@ async def test_a_notebook_is_read_as_its_cells_with_short_outputs_and_their_pict
 async def test_a_notebook_that_is_not_valid_is_read_as_text_with_its_fault(files):
     files.put("n.ipynb", read_notebook("invalid_source"))
     outcome = await read(files, "n.ipynb")
-    assert outcome.content.startswith("[n.ipynb is no valid notebook: line 3")
+    assert outcome.content.startswith("[n.ipynb is not a valid notebook: line 3")
     assert '"cells": [' in outcome.content

@@ -105,7 +105,7 @@ async def test_a_range_of_lines_is_understood_in_every_spelling(files, tool, arg
 @pytest.mark.parametrize("first", [4, -1])
 async def test_a_range_that_ends_before_it_begins_is_refused(files, first):
     files.put("a.txt", "1\n2\n3\n4\n5\n")
-    with pytest.raises(ToolInputInvalid, match="the last line, 3, lies before the first"):
+    with pytest.raises(ToolInputInvalid, match="the last line, 3, is before the first"):
         await call(files, "read_file", path="a.txt", start_line=first, end_line=3)
 
 

@@ -1,0 +1,142 @@
+"""Prices of models, from `prices.json`, which `docs/dev/tools/price_table.py` makes from the package genai-prices.
+
+Importing that package takes 190 ms of processor time and 69 MB, most of it for hosts and units that are not used here;
+reading the table takes 4 ms and 1 MB. A contract test compares the table's costs with the package's for every model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from msgspec import Struct
+
+from core.protocol.messages import Usage
+from core.records import decode_json
+
+FILE: Final = Path(__file__).with_name("prices.json")
+_PER: Final = 1_000_000  # tokens
+_COMPACT_DATE: Final = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)")
+_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
+    "=": str.__eq__,
+    "^": str.startswith,
+    "$": str.endswith,
+    "*": str.__contains__,
+    "/": lambda name, pattern: re.search(pattern, name) is not None,
+}
+
+
+class NamePattern(Struct, frozen=True, array_like=True):
+    """A condition on a model's name in lower case. `kind`: a key of `_TESTS`, or "|" and "&" for any or all `parts`."""
+
+    kind: str
+    text: str = ""
+    parts: tuple[NamePattern, ...] = ()
+
+    def matches(self, name: str) -> bool:
+        if self.kind in _TESTS:
+            return _TESTS[self.kind](name, self.text)
+        return (any if self.kind == "|" else all)(part.matches(name) for part in self.parts)
+
+
+class Rate(Struct, frozen=True, array_like=True):
+    """US dollars per million tokens. `tiers`: (threshold, price): prompts of more tokens pay that price for all."""
+
+    base: Decimal
+    tiers: tuple[tuple[int, Decimal], ...] = ()
+
+    def choose(self, prompt_tokens: int) -> Decimal:
+        """Return the price for a call with a prompt of this size."""
+        return next((price for threshold, price in reversed(self.tiers) if prompt_tokens > threshold), self.base)
+
+
+class PriceList(Struct, frozen=True):
+    """Prices of one model, None = not charged separately. `request` in US dollars per call.
+
+    `since`: the first day (ISO, UTC); `hours`: the times of day (ISO, UTC) at which they begin and end.
+    """
+
+    since: str = ""
+    hours: tuple[str, str] | None = None
+    input: Rate | None = None
+    output: Rate | None = None
+    cache_read: Rate | None = None
+    cache_write: Rate | None = None
+    request: Decimal = Decimal(0)
+
+    def is_active(self, moment: datetime) -> bool:
+        """True if the prices are valid at a moment in UTC."""
+        if self.since and moment.date().isoformat() < self.since:
+            return False
+        if self.hours is None:
+            return True
+        (start, end), now = self.hours, moment.time().isoformat("microseconds")
+        return start <= now < end if start <= end else now >= start or now < end
+
+    def compute_cost(self, usage: Usage) -> float | None:
+        """Return the cost of a call in US dollars; None if its counts contradict each other."""
+        rest = usage.prompt_tokens
+        total = self.request
+        for rate, count in ((self.cache_read, usage.cached_tokens), (self.cache_write, usage.cache_write_tokens)):
+            if rate is not None:
+                rest -= count
+                total += rate.choose(usage.prompt_tokens) * count / _PER
+        if self.input is not None:
+            if rest < 0:
+                return None
+            total += self.input.choose(usage.prompt_tokens) * rest / _PER
+        if self.output is not None:
+            total += self.output.choose(usage.prompt_tokens) * usage.completion_tokens / _PER
+        return float(total)
+
+
+class PricedModel(Struct, frozen=True):
+    """A model in the table. `window` in tokens, 0 = unknown; of its price lists the last active one is valid."""
+
+    names: NamePattern
+    prices: tuple[PriceList, ...]
+    window: int = 0
+
+    def choose_prices(self, moment: datetime) -> PriceList:
+        """Return the prices at a moment in UTC."""
+        return next((prices for prices in reversed(self.prices) if prices.is_active(moment)), self.prices[0])
+
+
+class _Provider(Struct, frozen=True):
+    """A provider. `names`: the models that are its own wherever they run; `fallback`: ids of further providers."""
+
+    id: str
+    models: tuple[PricedModel, ...]
+    names: NamePattern | None = None
+    fallback: tuple[str, ...] = ()
+
+
+def find_model(name: str, provider: str = "") -> PricedModel | None:
+    """Return the entry of a model at a provider ("": at its maker); None = it is not in the table."""
+    name, table = name.lower(), load_table()
+    own = table.get(provider) or next(
+        (owner for owner in table.values() if owner.names is not None and owner.names.matches(name)), None
+    )
+    if own is None:
+        return None
+    owners = (own, *(table[fallback] for fallback in own.fallback))
+    candidates = dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name)))
+    models = ((model, candidate) for candidate in candidates for owner in owners for model in owner.models)
+    return next((model for model, candidate in models if model.names.matches(candidate)), None)
+
+
+def compute_list_price(name: str, provider: str, usage: Usage, moment: datetime | None = None) -> float | None:
+    """Return the cost of a call in US dollars at a moment in UTC (None: now); None if the price is not known."""
+    model = find_model(name, provider)
+    return None if model is None else model.choose_prices(moment or datetime.now(UTC)).compute_cost(usage)
+
+
+@cache
+def load_table() -> dict[str, _Provider]:
+    """Load the table at its first use (some milliseconds): the providers by id."""
+    return {provider.id: provider for provider in decode_json(FILE.read_bytes(), list[_Provider])}
