@@ -344,7 +344,7 @@ async def test_the_terminal_of_a_screen_hangs_up_over_ssh_and_its_turn_waits_for
     env = environment(None, SSH_CONNECTION="192.0.2.1 50000 192.0.2.2 22", AGENT_TUI_CONFIG_DIR=str(project.parent))
     (project.parent / "config.toml").write_text('[commands]\npolicy = "confirm"\n')
     with Terminal(argv, columns=100, rows=30, cwd=project, env=env) as screen:
-        screen.wait_for(b"What shall be done")
+        screen.wait_for(b"Ask for a change")
         screen.write(b"Do it\r")
         screen.wait_for(b"waits for you")
         screen.signal(signal.SIGHUP)

@@ -86,7 +86,7 @@ def committed(root: Path, make: Callable[[Path], Path]) -> Path:
 def started(where: Path, model: str) -> Terminal:
     argv = [*PROGRAM, str(where), "--trust", "--mode", "debug", "--model", model]
     screen = Terminal(argv, columns=120, rows=40, cwd=where, env={**os.environ, "AGENT_TUI_SCRIPT_SPEED": "0"})
-    screen.wait_for(b"What goes wrong")
+    screen.wait_for(b"Describe the bug")
     screen.write(b"It is wrong\r")
     return screen
 

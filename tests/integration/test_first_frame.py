@@ -126,7 +126,7 @@ def test_a_prompt_that_is_sent_before_the_screen_is_there_is_sent_once(program):
 def test_what_ends_the_program_before_the_screen_is_there_gives_the_terminal_back(way):
     with Terminal([sys.executable, "-c", HELD, str(ROOT)], env=environment()) as terminal:
         before = termios.tcgetattr(terminal.fd)
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         assert termios.tcgetattr(terminal.fd) != before
         if way == "ctrl+c":
             terminal.write(b"x\x03")
@@ -142,7 +142,7 @@ def test_what_ends_the_program_before_the_screen_is_there_gives_the_terminal_bac
 def test_a_program_that_is_stopped_before_the_screen_is_there_gives_the_terminal_back_and_takes_it_again():
     with Terminal([sys.executable, "-c", HELD, str(ROOT)], env=environment()) as terminal:
         before = termios.tcgetattr(terminal.fd)
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.write(b"hex")
         terminal.wait_for(b"hex")
         terminal.signal(signal.SIGTSTP)
@@ -158,7 +158,7 @@ def test_a_program_that_is_stopped_before_the_screen_is_there_gives_the_terminal
 def test_a_terminal_that_goes_away_before_the_screen_is_there_ends_the_program(tmp_path):
     code = HELD.replace("sys.exit(130)", f"pathlib.Path({str(tmp_path / 'ended')!r}).write_text('interrupted')")
     with Terminal([sys.executable, "-c", code, str(ROOT)], env=environment()) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         held, terminal.fd = terminal.fd, os.open(os.devnull, os.O_RDWR)
         os.close(held)
         assert os.waitstatus_to_exitcode(os.waitpid(terminal.pid, 0)[1]) == 0

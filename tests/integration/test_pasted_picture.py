@@ -79,7 +79,7 @@ def on_desktop(server: ProviderServer, **overrides: str) -> dict[str, str]:
 def shown(argv: list[str], project: Path, variables: dict[str, str]) -> None:
     """Press the key for the clipboard, write what is asked, and send it; until the answer is on screen."""
     with Terminal(argv, columns=100, rows=30, cwd=project, env=variables) as screen:
-        screen.wait_for(b"What shall be done")
+        screen.wait_for(b"Ask for a change")
         screen.write(b"\x16")  # Ctrl+V
         screen.wait_for(b"[image 1: 640")
         screen.send("What is it?")

@@ -263,7 +263,7 @@ async def test_no_socket_opens_but_the_providers_over_a_session_on_the_screen(pr
 
 def _use(argv: list[str], project: Path, env: dict[str, str]) -> None:
     with Terminal(argv, cwd=project, env=env) as screen:
-        screen.wait_for(lambda screen: b"private" in screen.text() and b"What shall be done" in screen.text())
+        screen.wait_for(lambda screen: b"private" in screen.text() and b"Ask for a change" in screen.text())
         screen.send("mend it")
         screen.wait_for(b"All of it.")
         screen.wait_for(lambda screen: b"working" not in screen.output.rpartition(b"\x1b]2;")[2].partition(b"\x07")[0])

@@ -258,7 +258,7 @@ def read_end(terminal: Terminal, answer: bytes) -> bytes:
 def test_n43_the_screen_ends_quietly(project, model, moment, ending):
     command = [*PROGRAM, str(project), "--model", model]
     with Terminal(command, env=environment(None, **DEBUGGED)) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         if moment == "turn":
             terminal.send("Do it")
             terminal.wait_for(b"word by")

@@ -190,13 +190,13 @@ def project(tmp_path: Path, isolated: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def morning(hour: Hour, project: Path) -> None:
     """A change in four files, the tests, and comments on two hunks, which the agent answers."""
-    hour.stop("start", "What shall be done", "sandboxed", "Tour 1/5 · Type @")
+    hour.stop("start", "Ask for a change", "sandboxed", "Tour 1/5 · Type @")
     hour.types("Why is the tax of @till/tax.py wrong? Mend it, and test it")
     hour.stop(
         "turn", "the receipt names the currency", "Ran python3 -m unittest -q · 2 passed", "4 to review", "f3 trust"
     )
     assert git(project, "status", "--porcelain") == ""
-    hour.press_until("What shall be done", "F3", absent_text="f3 trust")
+    hour.press_until("Ask for a change", "F3", absent_text="f3 trust")
     hour.press_until("Tour 3/5", "BTab")
     hour.types("/mode agent")
     hour.sees(" Agent   openai")
@@ -237,7 +237,7 @@ def noon(hour: Hour) -> None:
 
 def next_day(hour: Hour) -> None:
     """The session goes on in a new process; what was asked there is gone back on, and all of it is exported."""
-    hour.stop("resumed", "Show two places, and say what the rate is of", "What shall be done")
+    hour.stop("resumed", "Show two places, and say what the rate is of", "Ask for a change")
     hour.types("Shorten the docstring of the basket")
     hour.stop("second-turn", "The docstring is shorter.", "1 to review")
     hour.press("Escape")
@@ -246,7 +246,7 @@ def next_day(hour: Hour) -> None:
     hour.press("Enter")
     hour.press_until("▌ Shorten the docstring", "b", absent_text="Back to")
     hour.stop("rewound", "▌ Shorten the docstring")
-    hour.press_until("What shall be done", "C-c")
+    hour.press_until("Ask for a change", "C-c")
     hour.types("/export md ../hour.md")
     hour.stop("exported", "Written: ")
     hour.press("C-q")

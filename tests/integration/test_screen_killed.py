@@ -53,7 +53,7 @@ def killed_at(project: Path, script: Path, size: int) -> None:
         return b"steps" in screen.output[-6_000:] or any(log.is_file() and log.stat().st_size >= size for log in logs)
 
     with started(project, script) as screen:
-        screen.wait_for(b"What shall be done")
+        screen.wait_for(b"Ask for a change")
         screen.write(f"{PROMPT}\r".encode())
         with contextlib.suppress(TimeoutError):
             screen.wait_for(reached, limit=5)

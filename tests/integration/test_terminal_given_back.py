@@ -53,7 +53,7 @@ def ended(terminal: Terminal) -> int:
 
 
 def running(terminal: Terminal) -> None:
-    terminal.wait_for(b"What shall be done")
+    terminal.wait_for(b"Ask for a change")
     terminal.send("Do it")
     terminal.wait_for(b"word by")
 
@@ -93,7 +93,7 @@ def test_n12_t5_the_terminal_is_given_back_while_the_program_is_stopped_and_take
         at = len(terminal.output)
         terminal.signal(signal.SIGCONT)
         terminal.wait_for(lambda _: b"\x1b[?1049h" in terminal.output[at:])
-        terminal.wait_for(lambda _: b"What shall be done" in terminal.text(at))
+        terminal.wait_for(lambda _: b"Ask for a change" in terminal.text(at))
         terminal.write(b"q")
         terminal.wait_for(b"q")
 
@@ -101,7 +101,7 @@ def test_n12_t5_the_terminal_is_given_back_while_the_program_is_stopped_and_take
 @pytest.mark.parametrize("number", [signal.SIGTSTP, signal.SIGSTOP])
 def test_a_screen_on_which_nothing_changes_is_drawn_again_after_a_stop_and_takes_each_key(program, number):
     with Terminal(program) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.settle()
         threads = psutil.Process(terminal.pid).num_threads()
         for _ in range(4):
@@ -109,7 +109,7 @@ def test_a_screen_on_which_nothing_changes_is_drawn_again_after_a_stop_and_takes
             terminal.signal(number)
             terminal.wait_for(lambda _: psutil.Process(terminal.pid).status() == psutil.STATUS_STOPPED)
             terminal.signal(signal.SIGCONT)
-            terminal.wait_for(lambda _, at=at: b"What shall be done" in terminal.text(at))
+            terminal.wait_for(lambda _, at=at: b"Ask for a change" in terminal.text(at))
         terminal.write(b"quick")
         terminal.wait_for(lambda _: b"quick" in terminal.text(at))
         assert psutil.Process(terminal.pid).num_threads() < threads + 4  # those of the input and the output ended
@@ -176,7 +176,7 @@ def test_a_stop_while_the_output_is_locked_freezes_nothing(tmp_path):
 def test_n12_t5_a_crash_gives_the_terminal_back(tmp_path, breaks):
     with Terminal([sys.executable, "-c", CRASH.replace("BREAKS", breaks)], cwd=tmp_path) as terminal:
         before = local_modes(terminal)
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         at = len(terminal.output)
         terminal.write(b"\x1bOP")
         assert ended(terminal) != 0

@@ -114,7 +114,7 @@ def program(tmp_path) -> list[str]:
 
 def test_a_paste_with_control_characters_is_text_and_none_of_it_is_drawn_as_a_sequence(program):
     with Terminal(program) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.write(b"\x1b[200~one \x1b[31mred\x1b[0m\x07\x11\x03 \x1b]0;mine\x07two\xff end\x1b[201~")
         terminal.wait_for(b"end")
         terminal.write(b"\x06")  # a search, whose line is another widget
@@ -131,7 +131,7 @@ def test_a_paste_with_control_characters_is_text_and_none_of_it_is_drawn_as_a_se
 
 def test_a_paste_without_an_end_and_answers_that_come_late_stop_nothing(program):
     with Terminal(program) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.write(b"\x1b[200~pasted")
         terminal.wait_for(b"pasted")
         terminal.write(b"\x1b[?62;22c\x1b]10;rgb:1/2/3\x1b\\\x1b[24;80R\x1b[97;1:1u\x1b[99999999u\x1b[6915012649A")
@@ -149,7 +149,7 @@ def test_enter_with_shift_is_a_new_line_in_tmux_and_a_paste_of_its_buffer_is_tex
     server = Tmux(tmp_path)
     server.start("sh", "-c", f"tmux set -s extended-keys on; exec {shlex.join(program)}")
     try:
-        server.until("What shall be done")
+        server.until("Ask for a change")
         server.run("send-keys", "one", "S-Enter", "two")
         rows = server.until("two").splitlines()
         assert [row.split()[-1] for row in rows if row.endswith(("one", "two"))] == ["one", "two"]
@@ -171,7 +171,7 @@ def test_a_key_that_is_a_signal_is_left_to_the_editor_that_has_the_terminal(prog
     )
     editor.chmod(0o755)
     with Terminal(program, env={**os.environ, "EDITOR": str(editor)}) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.write(b"old\x07")
         terminal.wait_for(b"it is open")
         terminal.write(key)
@@ -197,7 +197,7 @@ def is_trusted_content(terminal: Terminal) -> None:
 def test_after_a_minute_of_any_bytes_the_program_is_there_and_hears_ctrl_c(tmp_path):
     dice = random.Random(os.environ.get("AGENT_TUI_SEED", "35"))
     with Terminal([sys.executable, "-c", LISTENER], cwd=tmp_path, env={**os.environ, "EDITOR": "true"}) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         for _ in range(ROUNDS):
             for _ in range(dice.randrange(1, 40)):
                 piece = dice.choice(PIECES) if dice.random() < 0.7 else dice.randbytes(dice.randrange(1, 30))

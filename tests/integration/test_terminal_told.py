@@ -53,7 +53,7 @@ def find_told(terminal: Terminal) -> list[bytes]:
 
 
 def ended_turn(terminal: Terminal, *, is_focused: bool = False) -> None:
-    terminal.wait_for(b"What shall be done")
+    terminal.wait_for(b"Ask for a change")
     terminal.send("Is it")
     if not is_focused:
         terminal.write(b"\x1b[O")
@@ -94,7 +94,7 @@ def test_a_terminal_that_knows_no_notification_gets_a_bell(run):
 
 def test_what_is_asked_can_not_break_out_of_its_notification(run):
     with run(script=ASKING, config_text='[notify]\nterminal = "osc9"\nwhen = "always"\n') as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.send("Ask me")
         reads(terminal, b"\x1b]9;agent-tui")
         terminal.settle()
@@ -155,7 +155,7 @@ def test_a_light_terminal_is_asked_and_no_key_is_lost_to_its_answer(run):
 def test_a_terminal_that_does_not_answer_is_taken_for_dark(run):
     with run() as terminal:
         reads(terminal, b"\x1b]11;?\x1b\\")
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.write(b"\x1b]")  # Alt and ], as it is typed
         terminal.echo(b"x")
         terminal.echo(b"y")
@@ -166,7 +166,7 @@ def test_a_locale_without_our_signs_gets_ascii_and_the_layout_stays(run):
     with run(
         PYTHONIOENCODING="latin-1", PYTHONUTF8="0", script=SCRIPT.replace("It is so", "It is so, 한 é")
     ) as terminal:
-        terminal.wait_for(b"What shall be done")
+        terminal.wait_for(b"Ask for a change")
         terminal.send("Is it")
         terminal.wait_for(lambda _: b"It is so, ? \xe9" in terminal.text())
         assert b"> Is it" in terminal.text()
@@ -187,7 +187,7 @@ def test_an_answer_that_is_copied_is_in_the_buffer_of_tmux(run, tmux, tmp_path, 
     argv = [sys.executable, str(ROOT / "agent_tui.py"), str(tmp_path / "project")]
     hidden = () if is_known else ("-u", "TMUX")
     tmux.start("env", *hidden, *argv, "--model", f"scripted/{tmp_path}/script.yaml")
-    for cue, typed in (("What shall be done", "Is it"), ("한국어", "/copy")):
+    for cue, typed in (("Ask for a change", "Is it"), ("한국어", "/copy")):
         tmux.until(cue)
         tmux.run("send-keys", "-l", typed)
         tmux.until(typed)
@@ -202,6 +202,6 @@ def test_in_tmux_without_24_bit_colours_the_palette_of_256_is_drawn(run, tmux, t
     (tmp_path / "script.yaml").write_text(SCRIPT)
     argv = [sys.executable, str(ROOT / "agent_tui.py"), str(tmp_path / "project")]
     tmux.start("env", "-u", "COLORTERM", *argv, "--model", f"scripted/{tmp_path}/script.yaml")
-    tmux.until("What shall be done")
+    tmux.until("Ask for a change")
     screen = tmux.until("48;5;233", "capture-pane", "-e", "-p")
     assert "48;2;" not in screen
