@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from unicodedata import combining, east_asian_width
 
 from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
-from tui.modes import SCREEN_MODES, Accent, ScreenMode
+from tui.modes import SCREEN_MODES, Accent
 from tui.terminal.capabilities import TerminalCapabilities, detect_capabilities
 from tui.terminal.early_terminal import INPUT, OUTPUT, EarlyTerminal
 from tui.themes.palettes import PALETTES
@@ -24,6 +24,7 @@ from tui.themes.palettes import PALETTES
 MIN_COLUMNS: Final = 41  # in a smaller window the screen displays a notice instead
 MIN_ROWS: Final = 11
 EDGE: Final = ("|", "▌")
+ASCII_ELLIPSIS: Final = "~"  # as in `tui/themes/line_filter.py`
 FAMILY: Final = "agent"
 PROMPT_ROWS: Final = 3  # above the row of the status bar
 MUTED_SHARE: Final = 0.6  # of the foreground over the background
@@ -62,12 +63,12 @@ class FirstFrame:
     `is_empty`: there is no conversation, so that it greets."""
 
     def __init__(
-        self, size: tuple[int, int], looks: Looks, *, mode: ScreenMode, edge: str, theme: str, is_empty: bool
+        self, size: tuple[int, int], looks: Looks, *, placeholder: str, edge: str, theme: str, is_empty: bool
     ) -> None:
         self.theme = theme
         self._columns, self._rows = size
         self._looks, self._edge = looks, edge
-        self._placeholder, self._is_empty = mode.placeholder, is_empty
+        self._placeholder, self._is_empty = placeholder, is_empty
 
     def render(self) -> str:
         """Return the whole frame, for a screen with unknown content."""
@@ -170,9 +171,11 @@ def build_first_frame(
     screen_mode, variant = SCREEN_MODES[mode], "light" if capabilities.is_dark is False else "dark"
     theme_name = next((name for name in (theme, f"{theme}-{variant}") if name in PALETTES), "")
     looks = build_looks(capabilities, theme_name or f"{FAMILY}-{variant}", screen_mode.accent)
-    edge = EDGE[capabilities.has_unicode]
+    edge, placeholder = EDGE[capabilities.has_unicode], screen_mode.placeholder
+    if not capabilities.has_unicode:
+        placeholder = placeholder.replace("…", ASCII_ELLIPSIS)
     theme = theme if theme_name else ""
-    return FirstFrame(size, looks, mode=screen_mode, edge=edge, theme=theme, is_empty=is_empty)
+    return FirstFrame(size, looks, placeholder=placeholder, edge=edge, theme=theme, is_empty=is_empty)
 
 
 def build_looks(capabilities: TerminalCapabilities, name: str, accent: Accent) -> Looks:

@@ -171,12 +171,12 @@ async def test_an_approval_carries_all_of_the_call_and_nobody_is_no_refusal_of_t
         assert (asked.title, asked.kind, asked.raw_input) == ("echo ran", "execute", {"command": "echo ran"})
         assert "$ echo ran" in asked.content[0].content.text
         assert "Nobody answered in the editor: that is not a refusal" in told_of(agent.editor)
-        assert "The user always denies" not in told_of(agent.editor)
+        assert "The user refused" not in told_of(agent.editor)
     async with editor_of(script) as agent:
         await agent.open(project)
         agent.editor.choose = lambda call, options: "reject_once"
         assert await agent.prompt("run") == "end_turn"
-        assert "The user always denies" in told_of(agent.editor)
+        assert "The user refused" in told_of(agent.editor)
 
 
 def configured(tmp_path: Path) -> None:

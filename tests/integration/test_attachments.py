@@ -207,7 +207,7 @@ async def test_a_model_without_pictures_refuses_before_anything_is_sent(project)
         assert isinstance(reply, cmd.Reject)
         assert reply.code == "attachment_not_taken"
         assert reply.message.startswith("shot.png (")
-        assert f"{BLIND} takes no pictures" in reply.message
+        assert f"{BLIND} accepts no pictures" in reply.message
         assert f"/model {SIGHTED}" in reply.hint
         (project / "a.png").write_bytes(PNG)
         reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text="What is @a.png?"))
@@ -227,9 +227,9 @@ async def test_after_a_switch_to_a_model_without_pictures_words_stand_for_them(p
         assert desk.sent() == []
         assert "[image shot.png, 640×480 png" in desk.words()
         assert "this model accepts no pictures]" in desk.words()
-        assert [notice for notice in desk.notices() if f"{BLIND} is sent a line" in notice]
+        assert [notice for notice in desk.notices() if f"{BLIND} gets a line" in notice]
         await desk.turn("And again?")
-        assert len([notice for notice in desk.notices() if f"{BLIND} is sent" in notice]) == 1
+        assert len([notice for notice in desk.notices() if f"{BLIND} gets" in notice]) == 1
         assert desk.model.requests[-1].messages[0] is desk.model.requests[-2].messages[0]
         await desk.submit(cmd.ModelSet(session=desk.session, model=SIGHTED))
         await desk.turn("Now you see it")
@@ -256,7 +256,7 @@ async def test_a_pdf_without_text_is_refused_where_pdfs_are_not_taken(project):
         await desk.attach(data=pdf(""), name="scan.pdf")
         reply = await desk.submit(cmd.TurnSubmit(session=desk.session, text=desk.labels[0]))
         assert isinstance(reply, cmd.Reject)
-        assert "takes no PDFs, and this one has no text" in reply.message
+        assert "accepts no PDFs, and this one has no text" in reply.message
 
 
 async def test_a_mentioned_picture_is_attached_and_a_damaged_one_is_told_of(project):

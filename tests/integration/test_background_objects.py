@@ -102,7 +102,7 @@ async def test_files_are_found_where_they_were_kept_whatever_is_configured_by_no
 async def test_a_file_that_somebody_took_away_is_told(s3):
     store = ObjectStore(parse_address(s3.address()))
     await store.check()
-    with pytest.raises(StateError, match="not in s3://team/agents any more"):
+    with pytest.raises(StateError, match="missing from s3://team/agents"):
         await store.read("bga_0000000000000001", "blobs/gone")
 
 

@@ -44,7 +44,7 @@ async def test_a_state_directory_that_can_not_be_written_is_explained(project, t
     env = {"AGENT_TUI_STATE_DIR": str(place)}
     ended, requests = await ask(project, "Ok.", env=env, before=without_powers)
     assert (ended.code, ended.out, requests) == (ExitCode.FAILED, "", [])
-    assert "can't be made: Permission denied" in ended.err
+    assert "can't be created: Permission denied" in ended.err
     assert "set AGENT_TUI_STATE_DIR to a directory of your own" in ended.err
     listed = await run(project, "sessions", env=environment(None, **env), before=without_powers)
     assert (listed.code, listed.err) == (ExitCode.DONE, "")

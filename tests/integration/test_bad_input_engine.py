@@ -59,7 +59,7 @@ async def test_a_state_directory_that_is_a_file_is_told_and_mending_it_is_enough
     async with engine_in(project) as client:
         for _ in range(2):
             refused = await client.submit(cmd.SessionOpen())
-            assert "can't be made: Not a directory" in refused.message or "File exists" in refused.message
+            assert "can't be created: Not a directory" in refused.message or "File exists" in refused.message
             assert "AGENT_TUI_STATE_DIR" in refused.hint
         place.unlink()
         assert isinstance(await client.submit(cmd.SessionOpen()), cmd.Ack)

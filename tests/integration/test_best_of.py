@@ -186,7 +186,7 @@ async def test_hunks_that_clash_wait_as_competing_versions(project):
         await follow(engine, cmd.BestRun(session=session, text="Right prices", models=MODELS), has_ended)
         one, _, three = await compare(engine, session)
         take = cmd.BestTake(session=session, picks=(cmd.CandidatePick(id=one.id), cmd.CandidatePick(id=three.id)))
-        seen = await follow(engine, take, lambda event: isinstance(event, ev.Notice) and "clashes" in event.message)
+        seen = await follow(engine, take, lambda event: isinstance(event, ev.Notice) and "conflicts" in event.message)
         assert ("3 · three: it conflicts with pending changes in calc.py.") in seen[-1].message  # type: ignore[union-attr]
         [version] = engine.state(session).changes["calc.py"].competing_versions
         assert version.by == three.id

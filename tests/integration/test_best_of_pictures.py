@@ -31,5 +31,5 @@ async def test_a_picture_that_the_model_does_not_take_is_refused_before_anything
         await desk.attach(data=DOT)
         reply = await desk.submit(cmd.BestRun(session=desk.session, text=desk.labels[0], models=("", "")))
         assert isinstance(reply, cmd.Reject)
-        assert f"{BLIND} takes no pictures" in reply.message
+        assert f"{BLIND} accepts no pictures" in reply.message
         assert desk.model.requests == []

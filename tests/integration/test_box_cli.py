@@ -274,7 +274,7 @@ def test_n5_the_printed_review_shows_the_commits_and_a_verdict_says_why_it_was_n
     assert any("Sweep" in line for line in remarks)
     assert any("+REJECTED" in line for line in remarks)
     waits = program("review", ".", "--accept", ".git", cwd=project)
-    assert (waits.returncode, "a.txt waits in the review" in waits.stderr) == (4, True)
+    assert (waits.returncode, "a.txt is pending in the review" in waits.stderr) == (4, True)
     program("review", ".", "--reject", "a.txt", cwd=project)
     done = program("review", ".", "--accept", ".git", cwd=project)
     assert (done.returncode, done.stderr.splitlines()[-1]) == (0, "accepted  .git")

@@ -68,7 +68,7 @@ def test_what_was_accepted_is_shown_committed_and_then_nothing_is_left(project):
     result = call(project, "commit", "--dry-run")
     assert result.stdout == b"on main\n\n    Renew the lines\n\n  edit    a.txt  +2 -2\n"
     assert call(project, "commit", "--dry-run", "--only", "./a.txt").stdout == result.stdout
-    assert b"accepted below b.bin waits" in call(project, "commit", "--dry-run", "--only", "b.bin").stderr
+    assert b"accepted below b.bin is waiting" in call(project, "commit", "--dry-run", "--only", "b.bin").stderr
     assert git(project, "log", "--format=%s") == "first\n"
     assert call(project, "diff", "--accepted").stdout.count(b"\n+line") == 2
     done = call(project, "commit", "-m", "text: renew the lines\n\nThey were old.")

@@ -121,5 +121,5 @@ def test_a_report_has_what_helps_and_neither_keys_nor_words(project, monkeypatch
     assert "hidden" not in text
     assert PROMPT not in text
     assert str(Path.home()) not in text
-    for words in ("agent-tui", "Python 3", "a-terminal", "providers", "there is no theme 'nrd'", "ValueError"):
+    for words in ("agent-tui", "Python 3", "a-terminal", "providers", "no theme 'nrd'", "ValueError"):
         assert words in text

@@ -45,7 +45,7 @@ def test_a_setting_is_told_with_its_value_place_meaning_valid_values_and_default
     assert call(project, "explain", "limits.max_steps") == ExitCode.DONE
     output = capsys.readouterr().out
     assert output.splitlines()[0] == "limits.max_steps = 50"
-    for words in (f"{user_file}, line 2", "model calls per turn", "a whole number", "default 100"):
+    for words in (f"{user_file}, line 2", "model calls in one turn", "a whole number", "default 100"):
         assert words in " ".join(output.split())
 
 
@@ -113,7 +113,7 @@ def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_f
         "line 7: `permissions.allow`: `Fly(high)` is not a permission rule",
         f"warning: {user_file}, line 1: `model`: there is no provider 'opnai'",
         "line 5: `providers.work.base_url`",
-        "line 9: `ui.theme`: there is no theme 'nrd'",
+        "line 9: `ui.theme`: no theme 'nrd'",
         "line 11: `ui.keymap.review.accept`: r does review.reject",
         "`tools.grpe` has no effect",
         "line 15: `lsp.mine.command`: there is no program",

@@ -19,7 +19,7 @@ from tests.support.open_session import read_until, run_turn, session_in
 from tests.support.story import access, project_at
 
 RULE = '[permissions]\ndeny = ["Write(infra/**)"]\n'
-SAYS = "may not be written: by the rule deny Write(infra/**) of config.toml"
+SAYS = "may not be written: the rule deny Write(infra/**) of config.toml applies"
 PATH = "infra/main.tf"
 TEXT = "one\ntwo\nthree\n"
 

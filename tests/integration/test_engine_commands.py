@@ -40,7 +40,9 @@ async def test_accepting_everything_leaves_what_is_protected_or_in_conflict_and_
         before = engine.state(session).seq
         await submit(engine, cmd.HunkResolve(session=session, path="", verdict="accept"))
         seen = await read_until(engine, session, ev.Notice, after=before)
-        assert seen[-1].message.startswith("2 files were left pending: AGENTS.md (protected), a.txt (the file in the")
+        assert seen[-1].message.startswith(
+            "2 files were left pending: AGENTS.md (protected), a.txt (the file was edited in the"
+        )
         assert not any(isinstance(event, ev.ErrorRaised) for event in seen)
         assert (project / "a.txt").read_text() == "one\nmine\nthree\n"
         assert (project / "new.txt").read_text() == "new\n"

@@ -116,7 +116,7 @@ async def test_a_print_run_whose_index_can_not_be_made_finds_by_words_and_says_w
         pass
     (answer,) = results(server.answered[-1])
     assert "shop/mail.py" in answer
-    assert f"{NONE} (the index can't be made" in answer
+    assert f"{NONE} (the index can't be created" in answer
 
 
 async def test_a_print_run_says_of_a_search_that_the_index_is_being_built_and_finds_by_it_when_it_is(project):

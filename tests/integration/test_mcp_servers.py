@@ -255,7 +255,7 @@ async def test_a_server_that_misbehaves_ends_with_its_call_and_the_next_call_sta
         await run_turn(engine, session)
         failed, reply = results(engine, session)
         reasons = {
-            "die": "It ended (exit code 3). Its log ends: its last words",
+            "die": "It ended (exit code 3). Last lines of its log: its last words",
             "flood": "It floods its client",
             "endless": "It floods its client",
             "hang": "It said nothing for 2 s",

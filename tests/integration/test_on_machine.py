@@ -107,7 +107,7 @@ async def test_m1_no_command_leaves_the_box_where_nothing_may_change(auto, mode)
 async def test_a_job_does_not_leave_the_box(auto):
     async with engine_of(auto, on_machine("touch made.txt", is_background=True), says("ok")) as (engine, session):
         assert asked(await turn(engine, session, "run_on_machine")) == []
-        assert "in the foreground" in results(engine, session)[0]
+        assert "only a foreground command" in results(engine, session)[0]
 
 
 async def test_m10_a_rule_keeps_commands_in_the_box(auto):
@@ -153,7 +153,7 @@ async def test_what_is_not_on_the_disk_yet_is_said_and_not_seen(auto):
     write = calls(("write", {"file_path": "new.txt", "contents": "x\n"}))
     async with engine_of(auto, write, on_machine("ls"), says("ok")) as (engine, session):
         [request] = asked(await turn(engine, session, "run_on_machine"))
-        assert "1 file pending review" in request.containment
+        assert "1 file is pending review" in request.containment
         assert documents(engine, session)[0].output.split() == ["a.txt"]
 
 

@@ -259,7 +259,7 @@ async def test_how_many_work_at_once_has_bounds(project, workers):
     async with open_build(project) as (engine, team):
         reply = await engine.submit(cmd.PlanBuild(session=team.session, path=PATH, workers=workers))
         assert isinstance(reply, cmd.Reject)
-        assert (reply.code, reply.hint) == ("workers_invalid", "From 1 to 4 can.")
+        assert (reply.code, reply.hint) == ("workers_invalid", "Choose from 1 to 4.")
 
 
 async def test_a_message_reaches_all_and_one_of_them_is_stopped_by_itself(project):

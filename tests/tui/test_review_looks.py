@@ -215,7 +215,7 @@ async def committing(pilot: Pilot[None]) -> None:
 
 
 async def not_committing(pilot: Pilot[None]) -> None:
-    refused = "prices.py waits in the review: decide that first."
+    refused = "prices.py is pending in the review: decide that first."
     pilot.app.push_screen(GitConsentDialog(replace(PREVIEW, refused=refused, moves=(), notes=())))
     await painted(pilot)
 

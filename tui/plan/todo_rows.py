@@ -169,7 +169,7 @@ def _format_verification(todo: Todo, proof: TodoVerified | None, width: int) -> 
     if proof is None or proof.command != todo.verify:
         return f"{INDENT}verify: {command}", "$foreground 45%"
     if proof.has_passed and proof.changed_here:
-        return f"{INDENT}✓ verified, by tests or settings changed here: {command}", "$text-warning"
+        return f"{INDENT}✓ verified, with tests or settings changed here: {command}", "$text-warning"
     if proof.has_passed:
         return f"{INDENT}✓ {'passed, not verified' if proof.is_unboxed else 'verified'}: {command}", "$text-success"
     outcome = "did not finish" if proof.exit_code is None else f"exit code {proof.exit_code}"

@@ -151,7 +151,7 @@ def test_what_an_entry_says_without_effect_is_told_and_the_server_counts():
     unknown = {"alwaysLoad": True, "oauth": {"authServerMetadataUrl": "https://a.example"}, "auth": {"ISSUER": "x"}}
     (server,), (problem,) = parse(far={"url": "https://far.example", "description": "Far.", **unknown})
     assert (server.name, problem.name) == ("far", "far")
-    for phrase in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "ignored"):
+    for phrase in ('"alwaysLoad"', '"oauth.authServerMetadataUrl"', '"auth.ISSUER"', "not supported"):
         assert phrase in problem.reason
     _, (problem,) = parse(near={"command": "x", "headers": {}})
     assert '"headers" is not supported' in problem.reason

@@ -184,7 +184,7 @@ def test_n14_a_project_of_an_odd_name_has_no_line_that_its_name_made(tmp_path, c
     place = tmp_path / "a\nSESSION  \u202e"
     place.mkdir()
     sessions_print.run(sessions_print.SessionsArguments(directory=place))
-    permissions_print.run(cast("Any", SimpleNamespace(directory=place, remove="")))
+    permissions_print.run(cast("Any", SimpleNamespace(directory=place, remove="", is_verifying=False)))
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all("a␊SESSION" in line for line in lines[:2])

@@ -256,4 +256,4 @@ def test_n25_a_check_that_changed_tests_decided_is_told_as_in_the_review(tmp_pat
     check = replace(CHECK, kind="tests", changed_here=("test_a.py",))
     change = replace(propose(tmp_path / "ses_x", b"x\n"), check=check)
     text = export_session(write_session(tmp_path / "ses_x", ev.ChangeProposed(change=change)), "md").text
-    assert "tests passed since: pytest -q, by tests or settings changed here (test\\_a.py)" in text
+    assert "tests passed since: pytest -q, with tests or settings changed here (test\\_a.py)" in text

@@ -114,7 +114,7 @@ def test_n5_a_commit_of_which_nothing_was_accepted_is_left_out_and_what_it_broug
 def test_n5_what_waits_is_to_be_decided_first(project):
     project.shadow.write("a.py", EVIL.encode())
     run(project, f"{GIT} commit -qam evil")
-    with pytest.raises(ReviewConflict, match=r"a\.py waits in the review"):
+    with pytest.raises(ReviewConflict, match=r"a\.py is pending in the review"):
         project.shadow.resolve_bulk(".git")
     assert project.state.bulks
     assert_clean(project)
@@ -356,7 +356,7 @@ def test_n5_the_preview_shows_commits_with_message_and_diff_and_what_becomes_of_
     two_hunks(project)
     run(project, f"{GIT} commit -qam 'Improve a'; git tag v1")
     waits = project.shadow.bulks.git.preview(".git")
-    assert "a.py waits in the review" in waits.refused
+    assert "a.py is pending in the review" in waits.refused
     judge_halves(project)
     before = project.files()
     preview = project.shadow.bulks.git.preview(".git")
@@ -398,7 +398,7 @@ def test_n5_git_s_refusal_is_said_before_the_verdict_and_leaves_nothing(project)
     project.shadow.write("a.py", EVIL.encode())
     run(project, f"{GIT} commit -qam evil")
     before = sorted(project.shadow.layers.location.iterdir())
-    with pytest.raises(ReviewConflict, match=r"a\.py waits in the review"):
+    with pytest.raises(ReviewConflict, match=r"a\.py is pending in the review"):
         project.shadow.bulks.prepare(".git")
     assert sorted(project.shadow.layers.location.iterdir()) == before
     assert project.shadow.layers.open_layers == ()
