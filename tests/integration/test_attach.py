@@ -346,7 +346,7 @@ async def test_the_terminal_of_a_screen_hangs_up_over_ssh_and_its_turn_waits_for
     with Terminal(argv, columns=100, rows=30, cwd=project, env=env) as screen:
         screen.wait_for(b"Ask for a change")
         screen.write(b"Do it\r")
-        screen.wait_for(b"waits for you")
+        screen.wait_for(b"waiting for you")
         screen.signal(signal.SIGHUP)
         screen.process.wait(40)
         ((session, workspace),) = [

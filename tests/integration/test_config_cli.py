@@ -114,7 +114,7 @@ def test_mistakes_of_all_kinds_are_told_at_once_with_their_lines(project, user_f
         f"warning: {user_file}, line 1: `model`: there is no provider 'opnai'",
         "line 5: `providers.work.base_url`",
         "line 9: `ui.theme`: no theme 'nrd'",
-        "line 11: `ui.keymap.review.accept`: r does review.reject",
+        "line 11: `ui.keymap.review.accept`: r is also the key of review.reject",
         "`tools.grpe` has no effect",
         "line 15: `lsp.mine.command`: there is no program",
         "MCP server x",

@@ -154,7 +154,7 @@ def test_a_fault_is_debugged_on_the_screen_and_every_verdict_stands_in_the_log(
         screen.send("/accept all")
         screen.wait_for(lambda _: (where / file).read_text() == mended)
         screen.write(F6)
-        screen.wait_for(lambda _: b"no probe is left" in screen.text())
+        screen.wait_for(lambda _: b"no probes left" in screen.text())
         screen.write(QUIT)
         screen.wait_for(lambda _: not screen.process.is_running() or screen.process.status() == "zombie")
     directory = next(iter(SessionStore(where).list_directories()))
@@ -192,7 +192,7 @@ async def test_d1_screen_and_engine_are_killed_at_any_moment_and_no_probe_is_lef
         debug, shadow = engine.state(directory.name).debug, engine._find_session(directory.name).shadow
         assert (debug.probes, debug.reproduction, debug.needs_probe_check) == ({}, None, False)
         assert remove_marks(shadow, debug.probed_paths, includes_ignored=True).paths == ()
-        assert b"2 probes were taken away: the turn ended." in (directory / "log.jsonl").read_bytes()
+        assert b"2 probes were removed: the turn ended." in (directory / "log.jsonl").read_bytes()
         assert {path: shadow.read(path) for path in shadow.state.changes} in ({}, {"prices.py": MENDED.encode()})
     await engine.close()
     assert marked(where) == []

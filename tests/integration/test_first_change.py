@@ -14,8 +14,17 @@ import pytest
 
 from tests.support.program import ROOT
 
-PAGE = (ROOT / "docs" / "first-change.md").read_text(encoding="utf-8")
-COPIED = ("agent_tui.py", "pyproject.toml", "core", "tui", "tests/__init__.py", "tests/conftest.py", "tests/support")
+PAGE = (ROOT / "docs" / "dev" / "first-change.md").read_text(encoding="utf-8")
+COPIED = (
+    "agent_tui.py",
+    "pyproject.toml",
+    "core",
+    "tui",
+    "tests/__init__.py",
+    "tests/conftest.py",
+    "tests/slow_tests.txt",
+    "tests/support",
+)
 COPIED_TESTS = (
     "tests/contract/test_access_matrix.py",
     "tests/contract/effects.py",

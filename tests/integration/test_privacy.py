@@ -268,9 +268,9 @@ def _use(argv: list[str], project: Path, env: dict[str, str]) -> None:
         screen.wait_for(b"All of it.")
         screen.wait_for(lambda screen: b"working" not in screen.output.rpartition(b"\x1b]2;")[2].partition(b"\x07")[0])
         screen.write(b"\x11")  # ctrl+q
-        screen.wait_for(b"Drop them")
+        screen.wait_for(b"Drop the changes")
         screen.write(b"\x1b[B\r")
-        screen.wait_for(b"nothing of the conversation was kept")
+        screen.wait_for(b"the conversation was not kept")
 
 
 async def accept_two(project: Path) -> None:
