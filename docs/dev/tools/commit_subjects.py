@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-SINCE = "BASE"
+SINCE = "f191ff8cc967"
 MAX_SUBJECT = 72  # characters
 SUBJECT = re.compile(r"(?P<area>[a-z][a-z0-9_./ ,-]*): (?P<verb>[a-z]+)\b(?P<rest>.*)")
 PLACEHOLDER = re.compile(r"\b(wip|tmp|todo|fixup|squash)\b", re.IGNORECASE)
