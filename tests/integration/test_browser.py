@@ -194,7 +194,7 @@ async def test_m10_i8_a_host_is_asked_about_and_what_a_page_wants_beside_it_is_n
         asked = [event for event in of(seen, ev.ApprovalRequested) if event.kind == "host"]
         assert [event.subject for event in asked] == [f"docs.example:{host.port}", f"shop.example:{host.port}"]
         assert asked[0].containment == f"requested by: browser_navigate {docs}"
-        assert "text from docs.example is in the conversation" in asked[1].reason
+        assert "the conversation holds text from docs.example" in asked[1].reason
         outputs = said_by_child(project, team, seen)
         assert "nobody granted: tracker.example" in "".join(outputs)
         assert all(output.count("</web_page>") == 1 for output in outputs)

@@ -73,7 +73,7 @@ async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_questio
         engine, session = opened
         engine._find_session(session).web = WebFetcher(host.network())
         seen = asked(await turn(engine, session))
-        assert all("docs.example is in the conversation" in event.reason for event in seen), seen
+        assert all("holds text from docs.example" in event.reason for event in seen), seen
         assert [(event.kind, event.subject) for event in seen] == [
             ("network", f"example.test:{outside.port}"),
             ("command", f"curl -s --max-time 5 {evil}"),

@@ -121,7 +121,7 @@ async def test_an_effort_that_is_refused_is_left_out_and_said():
         (answer,) = await asked_of(provider, "a", effort="max")
         await provider.close()
         assert server.answered[1].json["reasoning"] == {"summary": "auto"}
-    assert "effort max" in answer.report.notice
+    assert "effort level max" in answer.report.notice
 
 
 async def test_a_complaint_about_a_reasoning_item_takes_no_option_away():

@@ -38,7 +38,7 @@ def forget_summaries() -> None:
 
 async def test_n16a_a_git_mv_is_one_file_that_waits_in_every_count(project):
     ended = await asked(project, "git mv a.txt moved.txt && echo more >> b.txt")
-    waits = [line for line in ended.err.splitlines() if "wait" in line or line.startswith("  ")]
+    waits = [line for line in ended.err.splitlines() if "pending" in line or line.startswith("  ")]
     assert waits[:3] == [
         "2 files pending review (1 renamed): agent-tui -c",
         "  b.txt (+1 -0)",

@@ -105,4 +105,4 @@ async def test_a_call_that_its_server_refuses_to_take_ends_with_that(tmp_path, p
             await run_turn(engine, session)
             refused, taken = results(engine, session)
             assert (refused.is_error, taken.content) == (True, "whole")
-            assert "answers with an error (500)" in refused.content
+            assert "returned an error (500)" in refused.content

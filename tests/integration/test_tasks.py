@@ -98,7 +98,7 @@ async def test_four_work_at_once_a_fifth_waits_and_a_clash_is_told(project):
         ]
         assert "Its changes are merged into yours: docs/use.md." in messages[2].content
         assert "They conflict in calc.py" in messages[1].content
-        assert any("Do rate: it clashes" in notice.message for notice in of(seen, ev.Notice))
+        assert any("Do rate: it conflicts" in notice.message for notice in of(seen, ev.Notice))
         changes = engine.state(team.session).changes
         assert set(changes) == {"calc.py", "docs/use.md", "NEWS.md", "fifth.txt"}
         assert len(changes["calc.py"].competing_versions) == 1

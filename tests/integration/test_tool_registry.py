@@ -145,7 +145,7 @@ def test_p_narrows_its_tools_in_the_words_of_the_configuration_or_of_a_request(p
     search, refused, read = [
         document["metadata"]["result"] for document in response["documents"] if document["type"] == "tool_call"
     ]
-    assert "switched off by the request" in search["data"]
+    assert "turned off by the request" in search["data"]
     assert "off limits to the agent" in refused["data"]
     assert read["status"] == "success"
 

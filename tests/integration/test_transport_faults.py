@@ -56,7 +56,7 @@ async def test_n43_https_for_a_server_of_http_is_told_with_the_right_address(dia
     async with listening(HTTP_ANSWER % (0, b"")) as port:
         error = await failure_at(f"https://127.0.0.1:{port}/v1", dialect)
     assert (error.code, error.retryable) == ("tls_failed", False)
-    assert f"Write http://127.0.0.1:{port}/v1 as its base URL" in error.hint
+    assert f"Use http://127.0.0.1:{port}/v1 as its base URL" in error.hint
 
 
 @pytest.mark.parametrize("answer", [TLS_ALERT, *(HTTP_ANSWER % (len(each), each) for each in SPOKEN.values())])
@@ -64,7 +64,7 @@ async def test_n43_http_for_a_server_of_https_is_told_with_the_right_address(ans
     async with listening(answer) as port:
         error = await failure_at(f"http://127.0.0.1:{port}/v1")
     assert (error.code, error.retryable) == ("tls_failed", False)
-    assert f"Write https://127.0.0.1:{port}/v1 as its base URL" in error.hint
+    assert f"Use https://127.0.0.1:{port}/v1 as its base URL" in error.hint
 
 
 async def test_n43_a_server_that_hangs_up_on_http_may_want_https():
@@ -130,5 +130,5 @@ async def test_n43_a_prompt_to_the_wrong_scheme_ends_at_once(tmp_path):
         ended = await run(project, "-p", "hi", "--model", "openai/tiny-1", env=env)
     assert ended.code == ExitCode.FAILED
     output = ended.out + ended.err
-    assert f"Write http://127.0.0.1:{port}/v1 as its base URL" in output
+    assert f"Use http://127.0.0.1:{port}/v1 as its base URL" in output
     assert "again in" not in output

@@ -157,7 +157,7 @@ async def test_i1_without_a_screen_it_works_and_says_what_it_did_not_hear(projec
     (project.parent / "config" / "config.toml").write_text('[commands]\npolicy = "auto"\n')
     ended, requests = await ask(project, write, look, "ok", arguments=("--accept", "all"), env=config)
     assert (ended.code, ended.out) == (ExitCode.DONE, "ok\n")
-    assert "not trusted: AGENTS.md, .cursor/rules, .agent-tui/config.toml, .git not read" in ended.err
+    assert "not trusted, so not loaded: AGENTS.md, .cursor/rules, .agent-tui/config.toml, .git." in ended.err
     assert "--trust" in ended.err
     assert RULE not in str([request.json for request in requests])
     assert "one" in str(requests[-1].json)

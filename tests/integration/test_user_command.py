@@ -153,4 +153,4 @@ async def test_a_command_for_the_machine_runs_in_the_project_itself_and_waits_fo
         assert document.metadata.permissions == ("all",)
         (effects,) = [event for event in seen if isinstance(event, ev.EffectsRecorded)]
         assert (effects.on_machine, effects.created) == (True, ("made",))
-        assert "outside of the box" in seen[-1].output
+        assert "unsandboxed" in seen[-1].output

@@ -100,9 +100,8 @@ async def test_n27_what_moves_while_the_checks_run_is_not_accepted(project, plac
     async with after_turn(project, write("shop/price.py", GOOD), run(CHECK)) as (engine, session):
         before = engine.state(session).seq
 
-        async def save_meanwhile(_: str) -> str:
+        async def save_meanwhile(_: str) -> None:
             (project / place).write_text("# mine\n")
-            return ""
 
         await Verifier(engine._find_session(session), cmd.ChangesVerify(), save_meanwhile).run()
         events = await read_until(engine, session, ev.VerificationFinished, after=before)

@@ -124,7 +124,7 @@ async def test_i8_after_a_page_of_strangers_a_rule_lets_nothing_out_to_a_new_hos
     async with web_session(project, host, *steps, says("ok")) as (engine, session, _):
         asked = await play(engine, session, "reject_once")
         assert [request.subject for request in asked] == ["evil.example:80"]
-        assert "text from docs.example is in the conversation" in asked[0].reason
+        assert "the conversation holds text from docs.example" in asked[0].reason
         assert "key=1" in asked[0].containment
         assert not [url for url in host.requests if "evil" in url]
         assert results(engine, session)[2].startswith("denied:")

@@ -174,7 +174,7 @@ async def test_i8_what_strangers_said_goes_down_to_a_subagent_and_up_from_it(pro
         engine._find_session(session).web = WebFetcher(host.network())
         asked, _ = await play(engine, session, "[part parent]", "reject_once", "reject_once")
         assert [request.subject for request in asked] == ["evil.example:80", "new.example:80"]
-        assert all("text from docs.example is in the conversation" in request.reason for request in asked)
+        assert all("the conversation holds text from docs.example" in request.reason for request in asked)
         assert list(engine.state(session).foreign_sources) == ["docs.example"]
 
 

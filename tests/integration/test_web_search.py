@@ -70,7 +70,7 @@ async def test_i8_after_a_page_of_strangers_a_search_is_asked_about_with_its_wor
         async with web_session(project, host, *steps) as (engine, session, _):
             asked = await play(engine, session, "reject_once")
             assert [request.containment for request in asked] == ["requested by: web_search key=1234"]
-            assert "text from docs.example is in the conversation" in asked[0].reason
+            assert "the conversation holds text from docs.example" in asked[0].reason
             assert results(engine, session)[1].startswith("denied:")
         assert server.requests == []
 
