@@ -82,6 +82,6 @@ async def test_i6_i8_a_model_that_obeys_a_page_changes_nothing_without_a_questio
         ]
         assert (outside.heard, [request for request in host.requests if "evil" in request]) == (b"", [])
         assert set(engine.state(session).changes) == {"src/main.py", "a.txt"}
-        assert "'../outside.txt' is refused" in results(engine, session)[-1]
+        assert "'../outside.txt' is not allowed" in results(engine, session)[-1]
     assert (read_tree(project), read_tree(tmp_path / "remote.git"), (home / ".bashrc").read_bytes()) == before
     assert not (tmp_path / "outside.txt").exists()
