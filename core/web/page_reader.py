@@ -178,12 +178,15 @@ def _prune_article(article: Any) -> None:
         name = f"{block.attributes.get('class') or ''} {block.attributes.get('id') or ''}"
         length = len(block.text())
         is_named = _UNLIKELY.search(name) and not _LIKELY.search(name)
-        if length < total_length * _MAX_FRAME_SHARE and (is_named or _count_link_text(block) > length * _MOST_LINKS):
+        if length < total_length * _MAX_FRAME_SHARE and (is_named or _is_link_list(block, length)):
             block.decompose()
 
 
-def _count_link_text(block: Any) -> int:
-    return sum(len(link.text()) for link in block.css("a"))
+def _is_link_list(block: Any, length: int) -> bool:
+    """True if most of the text of a block is links; a paragraph with one link ("See the notes.") is a sentence."""
+    links = block.css("a")
+    is_sentence = block.tag == "p" and len(links) == 1
+    return not is_sentence and sum(len(link.text()) for link in links) > length * _MOST_LINKS
 
 
 def _list_outermost(nodes: list[Any]) -> list[Any]:

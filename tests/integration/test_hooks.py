@@ -346,7 +346,7 @@ async def test_a_refusal_behind_a_greeting_counts_and_half_of_one_is_told(projec
         assert "not here" in results(engine, session)[0]
         (project / "half").touch()
         seen = await run_turn(engine, session)
-        (notice,) = [event for event in seen if isinstance(event, ev.Notice) and "did not answer" in event.message]
+        (notice,) = [event for event in seen if isinstance(event, ev.Notice) and "gave no answer" in event.message]
         assert "no complete JSON object with an answer" in notice.message
 
 

@@ -67,7 +67,7 @@ async def test_an_agent_that_offers_no_fitting_mode_is_refused_and_the_user_can_
         events = await run_turn(engine, session, "edit")
         turn = engine.state(session).turns[-1]
         assert turn.reason == "failed"
-        assert f"it offers {modes.replace(',', ', ')}" in turn.message
+        assert f"its modes: {modes.replace(',', ', ')}" in turn.message
         assert f'[agent_servers."{name}"] mode' in turn.message
         assert "heard" not in text_of(events)
     chosen = modes.partition(",")[2]
