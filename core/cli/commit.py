@@ -11,7 +11,7 @@ from typing import ClassVar, Final, get_args
 from msgspec.structs import replace
 
 from core.arguments import Front
-from core.cli.parsing import build_parser, parse_directory
+from core.cli.parsing import build_parser
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,
@@ -21,6 +21,7 @@ from core.cli.session_changes import (
     open_changes,
     print_json,
     print_notice,
+    read_common_options,
     relate_path,
 )
 from core.cli.streams import escape_hidden
@@ -68,12 +69,7 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     if args.message and (args.write_text or args.split != "none"):
         parser.error("-m is the message of one commit; it can't be combined with --write-text or --split")
     return CommitArguments(
-        directory=parse_directory(args.words, parser),
-        session=args.session or "",
-        writes_text=args.write_text,
-        dry_run=args.dry_run,
-        json=args.json,
-        trust=args.trust,
+        **read_common_options(args, parser),
         message=args.message,
         split=args.split,
         only=tuple(args.only),

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from core.arguments import Front
-from core.cli.parsing import build_parser, parse_directory
+from core.cli.parsing import build_parser
 from core.cli.session_changes import (
     CODES,
     ChangesArguments,
@@ -18,6 +18,7 @@ from core.cli.session_changes import (
     is_trusted,
     open_changes,
     print_json,
+    read_common_options,
 )
 from core.cli.streams import escape_hidden
 from core.exits import ExitCode
@@ -57,12 +58,7 @@ def parse(argv: Sequence[str]) -> PullRequestArguments:
     parser.add_argument("--draft", action="store_true", help="open it as a draft")
     args = parser.parse_intermixed_args(argv)
     return PullRequestArguments(
-        directory=parse_directory(args.words, parser),
-        session=args.session or "",
-        writes_text=args.write_text,
-        dry_run=args.dry_run,
-        json=args.json,
-        trust=args.trust,
+        **read_common_options(args, parser),
         title=args.title,
         body=args.body,
         branch=args.branch,

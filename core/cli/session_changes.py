@@ -5,18 +5,19 @@ They send the commands that the screen sends; a question of the screen is an opt
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from core.arguments import Arguments, Front
-from core.cli.parsing import Parser, parse_session_id
+from core.cli.parsing import Parser, parse_directory, parse_session_id
 from core.cli.streams import escape_hidden, write_json
 from core.engine import EngineOptions
 from core.engine.shared.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs
@@ -70,6 +71,18 @@ def add_common_options(parser: Parser) -> None:
     parser.add_argument(
         "--trust", action="store_true", help="trust the project for this run: also runs its git programs"
     )
+
+
+def read_common_options(args: argparse.Namespace, parser: Parser) -> dict[str, Any]:
+    """Return the fields of `ChangesArguments` that the common options set."""
+    return {
+        "directory": parse_directory(args.words, parser),
+        "session": args.session or "",
+        "writes_text": args.write_text,
+        "dry_run": args.dry_run,
+        "json": args.json,
+        "trust": args.trust,
+    }
 
 
 def is_trusted(arguments: ChangesArguments, *, find_programs: Callable[[Path], Sequence[str]] | None = None) -> bool:
