@@ -404,6 +404,7 @@ def main() -> int:
         return _explain(problem)
     finally:
         _detach_stderr()
+        _skip_last_collection()
 
 
 def _detach_stderr() -> None:
@@ -413,6 +414,14 @@ def _detach_stderr() -> None:
             sys.__stderr__.flush()
     except (OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def _skip_last_collection() -> None:
+    """Exempt all objects from the garbage collection at the end of the interpreter: it takes 120 ms, a sixth of a short
+    `-p` run, and frees only memory that the system is about to reclaim."""
+    import gc
+
+    gc.freeze()
 
 
 if __name__ == "__main__":

@@ -7,12 +7,13 @@ model chooses (of todos, options, hypotheses) never become file names.
 
 from __future__ import annotations
 
-import re
 import time
 from threading import Lock
 from typing import Annotated, Final
 
 from msgspec import Meta
+
+from core.text.lazy_pattern import compile_lazily
 
 # `$` also matches before a final line feed, hence the lookahead. Device names are no valid file names on Windows.
 _DEVICE: Final = r"[cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|(?:[cC][oO][mM]|[lL][pP][tT])[0-9]"
@@ -25,7 +26,7 @@ Id = Annotated[str, Meta(pattern=ID_PATTERN)]
 OptionalId = Annotated[str, Meta(pattern=OPTIONAL_ID_PATTERN)]  # "" = none
 DraftName = Annotated[str, Meta(pattern=rf"^\.{_NAME}$(?!\n)")]  # of a temporary file next to its target
 
-_ID: Final = re.compile(ID_PATTERN)
+_ID: Final = compile_lazily(ID_PATTERN)
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 

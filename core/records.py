@@ -10,12 +10,13 @@ same error for that as for a missing bracket, never `RecursionError` or `MemoryE
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import msgspec
+
+from core.text.lazy_pattern import compile_lazily
 
 if TYPE_CHECKING:
     import json
@@ -28,7 +29,7 @@ EXPECTED_ID: Final = "is an id: letters, digits, '.', '_' and '-'"
 _NESTING: Final = (dict, list, tuple, msgspec.Struct)
 _TYPE_LOCK: Final = RLock()
 _prepared_types: set[Any] = set()
-_PATTERN: Final = re.compile(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # Ends as in `core/ids.py`.
+_PATTERN: Final = compile_lazily(r"`str` matching regex '[^']*\$\(\?!\\+n\)'")  # Ends as in `core/ids.py`.
 
 
 @overload

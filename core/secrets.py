@@ -10,6 +10,7 @@ import re
 from functools import cache
 from typing import Final, NoReturn
 
+from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import make_well_formed
 
 MASK: Final = "[redacted]"
@@ -20,13 +21,13 @@ _known: set[str] = set()
 _credentials: set[str] = set()  # the subset that is masked even if it is short, because it is a real credential
 
 _PATTERNS: Final = (
-    re.compile(
+    compile_lazily(
         r"(?<![A-Za-z0-9])(?:sk|pk|rk|gsk|xai|hf|ghp|gho|ghs|github_pat|glpat|AKIA|AIza)[-_]?[A-Za-z0-9_-]{16,}"
     ),
-    re.compile(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_*.-]{6,}"),
-    re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/=*-]{6,}"),
-    re.compile(r"""(?i)(?<=api[-_]key)(?P<between>["']?\s*[:=]\s*["']?)[^\s"'&,;}]{6,}"""),
-    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+    compile_lazily(r"(?<![A-Za-z0-9])sk-[A-Za-z0-9_*.-]{6,}"),
+    compile_lazily(r"(?i)(?<=bearer )[A-Za-z0-9._~+/=*-]{6,}"),
+    compile_lazily(r"""(?i)(?<=api[-_]key)(?P<between>["']?\s*[:=]\s*["']?)[^\s"'&,;}]{6,}"""),
+    compile_lazily(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
 )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError, StateError
 from core.filesystem.private_directories import make_private_directory
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 DATABASE_VARIABLE: Final = "AGENT_TUI_DATABASE"
 BLOBS_VARIABLE: Final = "AGENT_TUI_BLOBS"
-_AGENT_ID: Final = re.compile(r"bga_[0-9a-z]{16}")
+_AGENT_ID: Final = compile_lazily(r"bga_[0-9a-z]{16}")
 
 
 def get_agents_dir() -> Path:

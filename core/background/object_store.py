@@ -7,7 +7,6 @@ errors only the code is repeated, so that no credential reaches a log.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator
 from configparser import Error as ProfileUnreadable
 from configparser import RawConfigParser
@@ -22,6 +21,7 @@ from msgspec import Struct
 from core.background.store import StoreUnavailable
 from core.errors import ConfigError, StateError
 from core.installation import describe_extra
+from core.text.lazy_pattern import compile_lazily
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store
@@ -31,9 +31,9 @@ REQUEST_SECONDS: Final = 60  # per request: a file, or 5 MB of a large one
 RETRIES: Final = 2  # per request; a worker retries without limit
 PROFILE_MINUTES: Final = 15  # interval of reading the profile files
 _OPTIONS: Final = frozenset({"endpoint", "region"})
-_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
-_CODE: Final = re.compile(r"<Code>(\w{1,60})</Code>")
-_REFUSED: Final = re.compile(r"non-2xx status code: 40[13]\b")
+_BUCKET: Final = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_CODE: Final = compile_lazily(r"<Code>(\w{1,60})</Code>")
+_REFUSED: Final = compile_lazily(r"non-2xx status code: 40[13]\b")
 _WRONG_REGION: Final = frozenset({"PermanentRedirect", "AuthorizationHeaderMalformed"})  # codes of a wrong region
 # Variables from which the library itself obtains and renews credentials.
 _VARIABLES: Final = (

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 from pathlib import Path
 from typing import Final
@@ -16,12 +15,13 @@ from urllib.parse import urlsplit
 
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.removal import remove_tree
+from core.text.lazy_pattern import compile_lazily
 
 CLONE_SECONDS: Final = 600.0
 SCHEMES: Final = ("https", "ssh", "file")
-_SCP_LIKE: Final = re.compile(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._/~-]+")
-_BRANCH: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}")
-_UNFIT: Final = re.compile(r"[\s;&|<>$`\\\"'(){}*?!\x00-\x1f\x7f]")
+_SCP_LIKE: Final = compile_lazily(r"[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:[A-Za-z0-9._/~-]+")
+_BRANCH: Final = compile_lazily(r"[A-Za-z0-9_][A-Za-z0-9._/+-]{0,200}")
+_UNFIT: Final = compile_lazily(r"[\s;&|<>$`\\\"'(){}*?!\x00-\x1f\x7f]")
 GIT_OPTIONS: Final = (
     *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "protocol.ext.allow=never"),
     *("-c", "core.symlinks=true", "-c", "submodule.recurse=false", "-c", "filter.lfs.smudge=cat"),

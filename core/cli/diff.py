@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from core.exits import ExitCode
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_full_line
+from core.text.lazy_pattern import compile_lazily
 
 DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
 
@@ -43,7 +43,7 @@ exit codes:
 
 
 _SIGNS: Final = frozenset("+- ")
-_BYTE: Final = re.compile("‹U\\+(DC[89A-F][0-9A-F])(×[0-9]+|)›")
+_BYTE: Final = compile_lazily("‹U\\+(DC[89A-F][0-9A-F])(×[0-9]+|)›")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

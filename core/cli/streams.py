@@ -11,17 +11,17 @@ import codecs
 import io
 import json
 import os
-import re
 import select
 import sys
 from typing import BinaryIO, Final, TextIO
 
 from core.errors import OutputFailed
 from core.text.display_names import HIDDEN
+from core.text.lazy_pattern import compile_lazily
 
 _BEYOND: Final = 0x10000  # characters from here on take two escapes
-_NOT_ASCII: Final = re.compile(r"[^\x00-\x7f]")
-_HIDDEN: Final = re.compile(f"[{HIDDEN}]")  # all invisible characters
+_NOT_ASCII: Final = compile_lazily(r"[^\x00-\x7f]")
+_HIDDEN: Final = compile_lazily(f"[{HIDDEN}]")  # all invisible characters
 _ESCAPED: Final = "json-escapes"
 _GENTLE: Final = frozenset({"replace", "ignore", "xmlcharrefreplace", "backslashreplace", "namereplace"})  # the user's
 _STANDARD: Final = (0, 1, 2)

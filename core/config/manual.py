@@ -7,12 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from core.text.lazy_pattern import compile_lazily
+
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
 _SETTINGS_PAGE: Final = "settings-and-trouble"
-_ROW: Final = re.compile(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
-_PICTURE: Final = re.compile(r"!\[[^\]]*\]\([^)]*\)\n*")
-_LOCAL_LINK: Final = re.compile(r"\[(?P<text>[^\[\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
-_LINK: Final = re.compile(r"\[([^\[\]]+)\]\([^)]*\)")
+_ROW: Final = compile_lazily(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
+_PICTURE: Final = compile_lazily(r"!\[[^\]]*\]\([^)]*\)\n*")
+_LOCAL_LINK: Final = compile_lazily(r"\[(?P<text>[^\[\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
+_LINK: Final = compile_lazily(r"\[([^\[\]]+)\]\([^)]*\)")
 
 
 @cache

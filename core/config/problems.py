@@ -7,7 +7,6 @@ within a list the entry itself.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,10 +24,11 @@ from core.config.settings import CHOICES, SHORT_KEYS, PermissionSettings, Settin
 from core.errors import ConfigError
 from core.permissions.rules import parse_rule
 from core.records import convert
+from core.text.lazy_pattern import compile_lazily
 
-_HEADER = re.compile(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
-_ASSIGNMENT = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
-_PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
+_HEADER = compile_lazily(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
+_ASSIGNMENT = compile_lazily(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+_PART = compile_lazily(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
 def find_problems(path: Path, text: str, table: Mapping[str, Any]) -> Iterator[ConfigError]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -11,10 +10,11 @@ from msgspec.structs import replace
 from core.debug.probe_records import format_record
 from core.errors import ToolInputInvalid
 from core.protocol.debug import CauseVerdict, Evidence, Hypothesis, ProbeRecord
+from core.text.lazy_pattern import compile_lazily
 
 MIN_HYPOTHESES, MAX_HYPOTHESES = 3, 5
-_ID = re.compile(r"[A-Za-z0-9_-]{1,20}")
-_CITED = re.compile(r"(?P<run>[A-Za-z0-9_-]{1,20}):(?P<line>\d{1,9})")
+_ID = compile_lazily(r"[A-Za-z0-9_-]{1,20}")
+_CITED = compile_lazily(r"(?P<run>[A-Za-z0-9_-]{1,20}):(?P<line>\d{1,9})")
 _QUOTED = 300
 
 

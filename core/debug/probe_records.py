@@ -7,7 +7,6 @@ sessionId, runId, hypothesisId, location, message, data, timestamp.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
@@ -19,15 +18,16 @@ from msgspec.structs import replace
 
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.records import build_json_decoder, parse_json
+from core.text.lazy_pattern import compile_lazily
 
 MAX_LINE_BYTES = 64_000  # bytes read of a line
 MAX_RECORDS = 100_000  # records stored of a run
 MAX_DATA_LENGTH = 2_000  # characters stored of `data`
 MAX_TEXT_LENGTH = 1_000
 OUTPUT = "output"  # the location of a command's output
-_FIELD = re.compile(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|\\.){0,200})"')
+_FIELD = compile_lazily(r'"(hypothesisId|location|message|runId)"\s*:\s*"((?:[^"\\]|\\.){0,200})"')
 _PIECE = 1 << 16
-_SURROGATE = re.compile("[\ud800-\udfff]")  # JSON can escape half a surrogate pair, which UTF-8 cannot encode
+_SURROGATE = compile_lazily("[\ud800-\udfff]")  # JSON can escape half a surrogate pair, which UTF-8 cannot encode
 _encode_data = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _STORED = build_json_decoder(ProbeRecord)
 

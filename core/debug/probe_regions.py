@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core.errors import ToolInputInvalid
 from core.languages import detect_language
 from core.protocol.debug import Probe
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import split_whole_lines, trim_ending
 
 REGION_NAME = "agent-tui probe"
@@ -40,10 +41,10 @@ _WORDS: Final = {
 }
 _SYNTAX: Final = {language: syntax for syntax, languages in _WORDS.items() for language in languages.split()}
 _ID = r"(?P<id>[A-Za-z0-9_.-]+)"
-_OPEN = re.compile(rf"(?<![\w-])region {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
-_CLOSE = re.compile(rf"(?<![\w-])endregion {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
-_ANY = re.compile(rf"(?:end)?region {re.escape(REGION_NAME)}")
-_BYTES = re.compile(_ANY.pattern.encode())
+_OPEN = compile_lazily(rf"(?<![\w-])region {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
+_CLOSE = compile_lazily(rf"(?<![\w-])endregion {re.escape(REGION_NAME)} {_ID}(?![\w.-])")
+_ANY = compile_lazily(rf"(?:end)?region {re.escape(REGION_NAME)}")
+_BYTES = compile_lazily(_ANY.pattern.encode())
 
 
 class RegionComment(Struct, frozen=True, kw_only=True):

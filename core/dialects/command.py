@@ -29,14 +29,15 @@ from core.dialects.dialect import (
 from core.errors import AgentTuiError
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
 
 COMPLETION_MARKS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "FIX_CODE_AGENT_FINAL_OUTPUT")
 OUTPUT_LIMIT = 10_000  # characters of a command's output that the model gets
 TOOL = "run_terminal_cmd"
 SHELLS = ("powershell", "bash")  # only blocks of the first kind in the answer count
-_FENCE_AT_END = re.compile(rf"(?P<lead>[^`]*?)(?P<mark>`{{3,}})(?P<info>(?i:{'|'.join(SHELLS)}))[ \t\r]*")
-_DONE = re.compile(rf"echo[ \t]+(?P<quote>[\"']?)(?:{'|'.join(COMPLETION_MARKS)})(?P=quote)")
+_FENCE_AT_END = compile_lazily(rf"(?P<lead>[^`]*?)(?P<mark>`{{3,}})(?P<info>(?i:{'|'.join(SHELLS)}))[ \t\r]*")
+_DONE = compile_lazily(rf"echo[ \t]+(?P<quote>[\"']?)(?:{'|'.join(COMPLETION_MARKS)})(?P=quote)")
 
 
 class FormatError(AgentTuiError):
@@ -310,7 +311,7 @@ class CommandDialect(Dialect):
         return self._templates.render(name, {**self._facts, **self._counts(), **variables})
 
 
-_FRAME = re.compile(r"<(?=/(?:output|output_head|output_tail|returncode|warning)>)")
+_FRAME = compile_lazily(r"<(?=/(?:output|output_head|output_tail|returncode|warning)>)")
 
 
 def _escape_frame(output: str) -> str:

@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from core.records import parse_json, parse_json_part
 from core.text.json_repairs import extract_call_name, repair_arguments
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import Fence, track_fence
 
 _SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # prefix of tag names in some templates
@@ -34,47 +35,47 @@ _BARE: Final = (
     r"functions\.[\w-]+:\d+\s*(?=\{)|functools(?=\[)|(?:assistant\s*)?commentary to=functions\."
     r"|(?:\[\s{0,20})?\{\s{0,20}\"(?:name|function|type|tool|tool_name)\"\s*:"
 )
-_MARKER: Final = re.compile(rf"(?P<sure>{_SURE})|(?P<tag>{_TAG})|(?P<bare>{_BARE})")
-_SKIPPED: Final = re.compile(rf"(?:\s+|{_FRAME}|{_TOKEN})*")
-_FUNCTION: Final = re.compile(
+_MARKER: Final = compile_lazily(rf"(?P<sure>{_SURE})|(?P<tag>{_TAG})|(?P<bare>{_BARE})")
+_SKIPPED: Final = compile_lazily(rf"(?:\s+|{_FRAME}|{_TOKEN})*")
+_FUNCTION: Final = compile_lazily(
     r"<function(?:=|\s+name=)[\"']?(?P<name>[\w.:-]+)[\"']?\s*>(?P<body>.*?)</function>", re.DOTALL
 )
-_PARAMETER: Final = re.compile(
+_PARAMETER: Final = compile_lazily(
     r"\s*<parameter(?:=|\s+name=)[\"']?(?P<key>[\w.-]+)[\"']?\s*>\n?(?P<value>.*?)\n?</parameter>", re.DOTALL
 )
-_INVOKE: Final = re.compile(
+_INVOKE: Final = compile_lazily(
     rf"<(?P<space>{_SPACED})invoke\s+name=\"(?P<name>[^\"]+)\"\s*>(?P<body>.*?)</(?P=space)invoke>", re.DOTALL
 )
-_INVOKED: Final = re.compile(
+_INVOKED: Final = compile_lazily(
     rf"\s*<(?P<space>{_SPACED})parameter\s+name=\"(?P<key>[^\"]+)\"(?:\s+string=\"(?P<text>\w+)\")?\s*>"
     r"\n?(?P<value>.*?)\n?</(?P=space)parameter>",
     re.DOTALL,
 )
-_PAIRED: Final = re.compile(
+_PAIRED: Final = compile_lazily(
     r"(?P<name>[\w.:-]+)\s*(?P<body>(?:<arg_key>(?:(?!</arg_value>).)*</arg_value>\s*)*)(?=</tool_call>)", re.DOTALL
 )
-_PAIR: Final = re.compile(
+_PAIR: Final = compile_lazily(
     r"\s*<arg_key>(?P<key>.*?)</arg_key>\s*<arg_value>\n?(?P<value>.*?)\n?</arg_value>", re.DOTALL
 )
-_NAMED: Final = re.compile(
+_NAMED: Final = compile_lazily(
     rf"(?:function{_TOKEN})?(?:(?:assistant|commentary|analysis)\s*|{_TOKEN})*(?:to=)?(?P<name>[\w.:-]+)"
     rf"(?:\s|{_TOKEN}|```(?:json)?|json|\[ARGS\]|\[CALL_ID\]\s*\w+)*(?=\{{)"
 )
-_FENCE_END: Final = re.compile(r"\s*```")
+_FENCE_END: Final = compile_lazily(r"\s*```")
 _NAMES: Final = ("name", "tool_name", "tool", "function")
 _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
 _OTHER_KEYS: Final = frozenset({"type", "id", "index"})
-_PARTIAL_CALL: Final = re.compile(
+_PARTIAL_CALL: Final = compile_lazily(
     r"<function(?:=|\s+name=)[\"']?([\w.:-]+)|invoke\s+name=\"([\w.:-]+)|\"name\"\s*:\s*\"([\w.:-]+)\""
     r"|functions\.([\w-]+)|<tool_call>\s*([\w.:-]+)\s*<arg_key>"
 )
 # Text after the marker of a partial call, unlike a sentence about one; and a tag that was cut off.
-_PLAUSIBLE: Final = re.compile(r"\s*(?:$|[\[{<]|[\w.:-]+(?:\s*(?:$|[{<\[`])|\(|\s*\n))")
-_CUT_TAG: Final = re.compile(r"<[^<>\n]{0,40}$")
+_PLAUSIBLE: Final = compile_lazily(r"\s*(?:$|[\[{<]|[\w.:-]+(?:\s*(?:$|[{<\[`])|\(|\s*\n))")
+_CUT_TAG: Final = compile_lazily(r"<[^<>\n]{0,40}$")
 _NEAR: Final = 400  # characters behind a marker that are searched for the name of a call
-_ENDS: Final = re.compile(rf"</{_SPACED}(?:tool_calls?|function|function_calls|invoke)>")
-_CODE_SPAN: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-_QUOTED: Final = re.compile(r"\s{0,3}>|\s{4}|\t")
+_ENDS: Final = compile_lazily(rf"</{_SPACED}(?:tool_calls?|function|function_calls|invoke)>")
+_CODE_SPAN: Final = compile_lazily(r"(`+)(?!`).*?(?<!`)\1(?!`)")
+_QUOTED: Final = compile_lazily(r"\s{0,3}>|\s{4}|\t")
 
 
 class LeakedCall(Struct, frozen=True):

@@ -7,11 +7,11 @@ one whose info string is `startLine:endLine:path` is a reference to existing cod
 
 from __future__ import annotations
 
-import re
 from typing import Literal
 
 from msgspec import Struct, field
 
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import LIST_MARKER, MAX_FENCE_LINE, OPENING_FENCE, Fence, build_fence, dedent_line
 
 SegmentKind = Literal["text", "code_reference", "code_block"]
@@ -44,9 +44,9 @@ class SegmentFinished(Struct, frozen=True):
 
 SegmentEvent = SegmentStarted | SegmentDelta | SegmentFinished
 
-_MAY_OPEN = re.compile(rf"[ \t]*(?:{LIST_MARKER}|\d{{1,9}})?[ \t]*(?:`{{1,2}}|~{{1,2}}|`{{3,}}[^`]*|~{{3,}}.*)?")
-_REFERENCE = re.compile(r"(?P<start>\d{1,9}):(?P<end>\d{1,9}):(?P<path>[^\0]+)")
-_LANGUAGE = re.compile(r"[\w+#.-]+")
+_MAY_OPEN = compile_lazily(rf"[ \t]*(?:{LIST_MARKER}|\d{{1,9}})?[ \t]*(?:`{{1,2}}|~{{1,2}}|`{{3,}}[^`]*|~{{3,}}.*)?")
+_REFERENCE = compile_lazily(r"(?P<start>\d{1,9}):(?P<end>\d{1,9}):(?P<path>[^\0]+)")
+_LANGUAGE = compile_lazily(r"[\w+#.-]+")
 
 
 class Segmenter(Struct, eq=False):

@@ -13,6 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from core.edit_formats import EDIT_TAGS, PATCH_FRAME
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import MAX_FENCE_LINE, Fence, parse_attributes, track_fence
 
 CALL_TAGS: Final = ("execute_bash", "execute_ipython", "execute_browse", *EDIT_TAGS, "tool_call")
@@ -20,14 +21,14 @@ FRAME_TAGS: Final = ("chat", "/chat", "finish", "/finish")  # tags that only fra
 _GUARDED: Final = {tag for tag, tool in EDIT_TAGS.items() if tool.form is not None and tool.form.is_guarded}
 _NAMES: Final = "|".join(map(re.escape, (*CALL_TAGS, *FRAME_TAGS)))
 _INNER = r"""(?:"[^"]*"|'[^']*'|[^>"'<])*"""
-_TAG = re.compile(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")
-_MAY_BE_TAG = re.compile(rf"""<(?:{_NAMES})(?:[\s/]{_INNER}(?:"[^"]*|'[^']*)?)?""")
+_TAG = compile_lazily(rf"<(?P<name>{_NAMES})(?P<rest>(?:[\s/]{_INNER})?)>")
+_MAY_BE_TAG = compile_lazily(rf"""<(?:{_NAMES})(?:[\s/]{_INNER}(?:"[^"]*|'[^']*)?)?""")
 _STARTS = tuple(f"<{name}" for name in (*CALL_TAGS, *FRAME_TAGS))
 _LONGEST_TAG = 1_000  # characters
-_SEARCH = re.compile(r"-{7,} SEARCH\s*")
-_REPLACE = re.compile(r"\+{7,} REPLACE\s*")
-_STOPS = re.compile(r"[<`\n*]")
-_TICKS = re.compile("`+")
+_SEARCH = compile_lazily(r"-{7,} SEARCH\s*")
+_REPLACE = compile_lazily(r"\+{7,} REPLACE\s*")
+_STOPS = compile_lazily(r"[<`\n*]")
+_TICKS = compile_lazily("`+")
 
 
 class TaggedBlock(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ text. `<chat>` and `<finish>` only frame text. The turn ends with an answer with
 from __future__ import annotations
 
 import ast
-import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,10 +35,11 @@ from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
 from core.syntax.python_parser import parse_python_expression
+from core.text.lazy_pattern import compile_lazily
 
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
-_NUMBER = re.compile(r"[+-]?\d{1,9}")
+_NUMBER = compile_lazily(r"[+-]?\d{1,9}")
 _PATH_ATTRIBUTES = ("filepath", "path", "file_path", "target_file")
 _ONE_AT_A_TIME = "Not run: only one executing block runs per message. Read the result of the first one."
 TIMED_OUT = "Command timed out. Sending SIGINT to the process"

@@ -8,7 +8,6 @@ quote a file.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -27,6 +26,7 @@ from core.dialects.dialect import (
 from core.dialects.leaked_calls import find_leak
 from core.dialects.tags import TagParser
 from core.edit_formats import BLOCKS, EDIT_TAGS, PATCH, PATCH_FRAME
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import MAX_FENCE_LINE, Fence, parse_opening_fence, track_fence
 
 _TAGS: Final = tuple(EDIT_TAGS)
@@ -35,17 +35,17 @@ WRITTEN_CALL: Final = (
     "If you only meant to show it, answer again with it in a code fence."
 )
 _STARTS: Final = (*(f"<{name}" for name in _TAGS), PATCH_FRAME[0])
-_OPEN_TAG = re.compile(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")
-_SEARCH = re.compile(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
-_REPLACE = re.compile(r"(?:>{5,9}|\+{5,9}) REPLACE\s*")
-_DIFF = re.compile(r"--- \S.*|diff --git .*|Index: .*")
-_RANGE = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
+_OPEN_TAG = compile_lazily(rf"<({'|'.join(_TAGS)})(?=[\s>])[^\n]*>")
+_SEARCH = compile_lazily(r"(?:<{5,9}|-{5,9}) SEARCH>?\s*")
+_REPLACE = compile_lazily(r"(?:>{5,9}|\+{5,9}) REPLACE\s*")
+_DIFF = compile_lazily(r"--- \S.*|diff --git .*|Index: .*")
+_RANGE = compile_lazily(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 _PATCH_ROWS: Final = (" ", "+", "-", "@@", "\\", "*** ", "diff --git ")
 _PATCH_INFOS: Final = frozenset({"", "diff", "patch", "udiff", "apply_patch"})
-_MAY_BE_FENCE = re.compile(r" {0,3}(?:`{1,2}|~{1,2}|`{3,}[^`]*|~{3,}.*)?")
-_MAY_BE_SEARCH = re.compile(r"(?:<{1,9}|-{1,9})(?: S?E?A?R?C?H?>?)?\s*")
-_MAY_BE_DIFF = re.compile(r"-{1,3}(?: .*)?|d(?:iff --git .*)?|I(?:ndex: .*)?")
-_NAME = re.compile(r"[^\s`*:<>|\"']{1,300}")
+_MAY_BE_FENCE = compile_lazily(r" {0,3}(?:`{1,2}|~{1,2}|`{3,}[^`]*|~{3,}.*)?")
+_MAY_BE_SEARCH = compile_lazily(r"(?:<{1,9}|-{1,9})(?: S?E?A?R?C?H?>?)?\s*")
+_MAY_BE_DIFF = compile_lazily(r"-{1,3}(?: .*)?|d(?:iff --git .*)?|I(?:ndex: .*)?")
+_NAME = compile_lazily(r"[^\s`*:<>|\"']{1,300}")
 
 
 class WrittenEdit(Struct, frozen=True, kw_only=True):

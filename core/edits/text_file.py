@@ -25,13 +25,14 @@ from msgspec import Struct
 
 from core.config.rules.globs import matches
 from core.edits.errors import EditError
+from core.text.lazy_pattern import compile_lazily
 from core.text.legacy_encodings import find_encoding, is_in_unknown_encoding, name_encoding
 from core.text.lines import count_shared_ends, split_whole_lines
 from core.text.well_formed import REPLACEMENT
 
-_BYTE = re.compile("[\udc80-\udcff]")
-_MARK = re.compile(f"[{REPLACEMENT}\udc80-\udcff]")
-_RUN = re.compile(f"{REPLACEMENT}+")
+_BYTE = compile_lazily("[\udc80-\udcff]")
+_MARK = compile_lazily(f"[{REPLACEMENT}\udc80-\udcff]")
+_RUN = compile_lazily(f"{REPLACEMENT}+")
 _CONTEXT = 2  # unchanged characters around a mark that identify it
 _SNIFF_BYTES = 8192  # at the start of a file that decide on binary data
 _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -46,9 +47,9 @@ _MAGIC = (
     (b"SQLite format 3\0", "SQLite database"),
 )
 EDITOR_CONFIG: Final = ".editorconfig"
-_SECTION: Final = re.compile(r"\[(.+)\]\s*\Z")
-_PAIR: Final = re.compile(r"([^=:\s][^=:]*?)\s*[=:]\s*(.*)\Z")
-_NUMBERS: Final = re.compile(r"\{(-?\d{1,4})\.\.(-?\d{1,4})\}")
+_SECTION: Final = compile_lazily(r"\[(.+)\]\s*\Z")
+_PAIR: Final = compile_lazily(r"([^=:\s][^=:]*?)\s*[=:]\s*(.*)\Z")
+_NUMBERS: Final = compile_lazily(r"\{(-?\d{1,4})\.\.(-?\d{1,4})\}")
 _MOST_NUMBERS: Final = 200  # names that one range of numbers expands to
 _LATIN: Final = "latin1"
 

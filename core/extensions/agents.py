@@ -6,7 +6,6 @@ instead of `tools` must not get a subagent with every tool.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -30,6 +29,7 @@ from core.extensions.extension_files import (
 )
 from core.extensions.plugins import find_extension_folders
 from core.permissions.trusted_files import TrustCheck
+from core.text.lazy_pattern import compile_lazily
 from core.workspace import Workspace
 
 MAX_DESCRIPTION: Final = 4_000  # characters; twice the longest in public collections
@@ -61,7 +61,7 @@ _UNUSED: Final = {
     "initial_prompt": "`initialPrompt` is not used: the task is its prompt",
     "skills": "its `skills` are not preloaded: it opens skills of the session as needed",
 }
-_MODEL: Final = re.compile(r"(?P<id>[^\[\]]+)(?:\[(?P<options>[^\]]*)\])?")
+_MODEL: Final = compile_lazily(r"(?P<id>[^\[\]]+)(?:\[(?P<options>[^\]]*)\])?")
 
 
 class AgentDefinition(Struct, frozen=True, kw_only=True):

@@ -28,6 +28,7 @@ from core.config.rules.file_text import (
 from core.config.rules.roots import ProjectRoot, RuleRoot, UserRoot, list_directories_above
 from core.errors import PathRefused
 from core.permissions.trusted_files import FOLDERS, KINDS, TrustCheck, trust_everything
+from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import find_nearest_names
 from core.workspace import Workspace
 from core.workspace.secret_files import may_be_secret
@@ -52,7 +53,9 @@ SILENT_KEYS: Final = frozenset(
         *("color", "title", "homepage", "repository", "compatibility", "created", "updated", "date", "type", "status"),
     }
 )
-_RESTRICTING: Final = re.compile(r"tool|permi|read.?only|sandbox|allow|den[iy]|restrict|forbid|access|capabilit", re.I)
+_RESTRICTING: Final = compile_lazily(
+    r"tool|permi|read.?only|sandbox|allow|den[iy]|restrict|forbid|access|capabilit", re.I
+)
 _TRUE, _FALSE = frozenset({"true", "yes", "on", "1"}), frozenset({"false", "no", "off", "0"})
 
 

@@ -7,7 +7,6 @@ it. Its extensions are called `plugin:name`. Paths in a manifest can't lead out 
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, Literal
 
@@ -25,11 +24,12 @@ from core.extensions.extension_files import (
 )
 from core.permissions.trusted_files import TrustCheck
 from core.records import decode_json
+from core.text.lazy_pattern import compile_lazily
 from core.workspace import Workspace
 
 MANIFESTS: Final = (".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")
 _KINDS: Final = ("agents", "commands", "skills")
-_NAME: Final = re.compile(r"[A-Za-z0-9][\w.-]{0,63}")
+_NAME: Final = compile_lazily(r"[A-Za-z0-9][\w.-]{0,63}")
 SourceKind = Literal["hooks", "mcp"]
 # The key of the manifest, and the file that is read in addition to the named ones.
 _SOURCES: Final[tuple[tuple[SourceKind, str, str], ...]] = (

@@ -14,11 +14,13 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
+
 Dialect = Literal["claude", "codex", "plain"]
-_INJECTION: Final = re.compile(
+_INJECTION: Final = compile_lazily(
     r"(?:^|(?<=\s))!`(?P<inline>[^`\n]+)`|^```!\s*\n(?P<block>.*?)^```[ \t]*$", re.MULTILINE | re.DOTALL
 )
-_PLACEHOLDER: Final = re.compile(
+_PLACEHOLDER: Final = compile_lazily(
     r"\\\$|\$ARGUMENTS\[(?P<index>\d+)\]|\$\{(?P<variable>[A-Z_]+)\}|\$(?P<name>[A-Za-z_]\w*)|\$(?P<number>\d)(?!\d)"
 )
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import posixpath
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -37,11 +36,12 @@ from core.extensions.extension_files import (
     read_name,
     split_known_keys,
 )
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import may_be_secret
 
 MAX_DESCRIPTION: Final = 1_024
 MAX_LISTED_FILES: Final = 100
-_STANDARD_NAME: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_STANDARD_NAME: Final = compile_lazily(r"[a-z0-9]+(-[a-z0-9]+)*")
 PROMPT_KEYS: Final[Mapping[str, str]] = {
     "name": "name",
     "description": "description",
@@ -67,8 +67,8 @@ BUDGET: Final = 8_000  # characters of names and descriptions, about 2,000 token
 MAX_NAMES: Final = 2_000  # characters of the names of all others
 BEST: Final = 3  # best skills for a prompt that the catalogue must contain
 _BM25_K1, _BM25_B = 1.2, 0.75
-_WORD: Final = re.compile(r"[^\W_]+")
-_PLURAL: Final = re.compile(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
+_WORD: Final = compile_lazily(r"[^\W_]+")
+_PLURAL: Final = compile_lazily(r"(?<=[a-z]{3})(?:ies|es|s|ing|ed)$")
 
 
 class Skill(Struct, frozen=True, kw_only=True):

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import secrets
 import sys
 from collections.abc import Callable, Iterator
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from core.filesystem.open_beneath import DIRECTORY
+from core.text.lazy_pattern import compile_lazily
 
 PRIVATE = 0o600
 _PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are never set
@@ -33,7 +33,7 @@ NameInDirectory = tuple[int, bytes]  # the descriptor of a directory, and a name
 _CALL, _IF_FREE, _EXCHANGE = ("renameatx_np", 4, 2) if sys.platform == "darwin" else ("renameat2", 1, 2)
 _NO_SUCH_CALL = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EPERM}
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK, errno.EACCES}
-_PLAN_TEMPORARY = re.compile(rb"\.agent-tui-plan-[0-9a-f]{16}\.tmp")
+_PLAN_TEMPORARY = compile_lazily(rb"\.agent-tui-plan-[0-9a-f]{16}\.tmp")
 RenameCall = Callable[[int, bytes, int, bytes, int], int]
 
 

@@ -15,12 +15,13 @@ from typing import Final
 from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository, open_repository
+from core.text.lazy_pattern import compile_lazily
 
 _MAX_DIFF: Final = 60_000  # bytes
 _MAX_FILES: Final = 300  # in one difference
 _TIME_LIMIT: Final = 3.0  # seconds
 _SAFE: Final = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all")
-_REVISION: Final = re.compile(r"[\w@][\w./@{}~^+#-]*")
+_REVISION: Final = compile_lazily(r"[\w@][\w./@{}~^+#-]*")
 _MAIN: Final = ("origin/HEAD", "main", "master", "develop", "origin/main", "origin/master", "origin/develop")
 
 

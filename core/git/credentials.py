@@ -22,29 +22,30 @@ from urllib.parse import unquote
 from core.git.layout import find_repository, read_small_file
 from core.git.nested_repositories import find_nested_repositories
 from core.secrets import register_credential
+from core.text.lazy_pattern import compile_lazily
 
 MAX_SUBMODULES: Final = 200  # submodules whose configurations are read
 _MAX_BYTES: Final = 256 * 1024
 _MIN_TOKEN: Final = 12  # characters from which on a name without password counts as a token: ghp_…, a project's key
 _MIN_VALUE: Final = 8  # characters of a secret
 _LONG_VALUE: Final = 20  # characters of a value that is never an ordinary word
-_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/:@'\"]*)(?::(?P<password>[^\s/@'\"]*))?@")
-_HEADER: Final = re.compile(r"extraheader\s*=\s*[\"']?[^:\n]+:\s*(?P<value>[^\n\"']+)", re.IGNORECASE)
-_SETTING: Final = re.compile(
+_ADDRESS: Final = compile_lazily(r"[A-Za-z][A-Za-z0-9+.-]*://(?P<user>[^\s/:@'\"]*)(?::(?P<password>[^\s/@'\"]*))?@")
+_HEADER: Final = compile_lazily(r"extraheader\s*=\s*[\"']?[^:\n]+:\s*(?P<value>[^\n\"']+)", re.IGNORECASE)
+_SETTING: Final = compile_lazily(
     r"(?<![\w$])[\w.-]*(?:pass|password|passwd|passphrase|token|secret|smtppass|oauth\w*)\s*=\s*"
     r"[\\\"']*(?P<value>[^\s\\\"';)]+)",
     re.I,
 )
 # Arguments of a command in a setting, such as `sshpass -p …` or `--token …`.
-_OPTION: Final = re.compile(
+_OPTION: Final = compile_lazily(
     r"(?:\bsshpass\s+-p\s*|--(?:password|passwd|passphrase|token|secret)[= ])[\\\"']*(?P<value>[^\s\\\"';)]+)", re.I
 )
-_NAMED: Final = re.compile(
+_NAMED: Final = compile_lazily(
     r"^\s*(?:path|cookiefile)\s*=\s*[\"']?(?P<value>[^\n\"']+)|\bstore\s+--file[= ]\s*(?P<store>[^\s\\\"']+)",
     re.I | re.M,
 )
-_COOKIE: Final = re.compile(r"^(?:[^\t\n]*\t){6}(?P<value>\S+)[ \r]*$", re.M)
-_NETRC: Final = re.compile(r"\bpassword\s+(?P<value>\S+)")
+_COOKIE: Final = compile_lazily(r"^(?:[^\t\n]*\t){6}(?P<value>\S+)[ \r]*$", re.M)
+_NETRC: Final = compile_lazily(r"\bpassword\s+(?P<value>\S+)")
 _NO_PASSWORDS: Final = frozenset(
     {"", "x-oauth-basic", "oauth2", "x-token-auth"}
 )  # fillers next to a token that is the name

@@ -27,18 +27,19 @@ from core.git.repository import (
 )
 from core.git.safe_config import ConfigPairs, find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
+from core.text.lazy_pattern import compile_lazily
 
 _PROGRAM_RISK = "is run by git itself, as set in its configuration"
-_PROGRAM_SETTINGS = re.compile(
+_PROGRAM_SETTINGS = compile_lazily(
     r"core\.(?:fsmonitor|sshcommand|askpass|editor|pager|gitproxy|alternaterefscommand)|sequence\.editor|diff\.external"
     r"|pager\..*|credential\.helper|.*\.(?:clean|smudge|process|textconv|command|driver|program|cmd|helper|uploadpack"
     r"|receivepack)",
     re.DOTALL,
 )
-_INCLUDE_SETTINGS = re.compile(r"include\.path|includeif\..*\.path", re.DOTALL)
+_INCLUDE_SETTINGS = compile_lazily(r"include\.path|includeif\..*\.path", re.DOTALL)
 _MAX_INCLUDES = 10  # included files that are read
 _MAX_LINKS = 200  # in the directory of hooks
-_DATA_ONLY: Final = re.compile(
+_DATA_ONLY: Final = compile_lazily(
     r"core\.(?:repositoryformatversion|filemode|bare|logallrefupdates|ignorecase|precomposeunicode|symlinks|autocrlf|eol"
     r"|safecrlf|quotepath|sparsecheckout|sparsecheckoutcone|trustctime|checkstat|worktree|sharedrepository|compression"
     r"|protecthfs|protectntfs|longpaths|abbrev|untrackedcache|splitindex|commentchar|preloadindex)"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise, takewhile
 
 from msgspec import Struct
 
 from core.git.repository import GitRepository
+from core.text.lazy_pattern import compile_lazily
 
 MISSING_MODE = "000000"  # the mode of a missing path
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"
-_OBJECT_NAME = re.compile(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
-_SIGNATURE = re.compile(rb"(?m)^gpgsig(?:-sha256)? .*\n?(?: .*\n?)*")
+_OBJECT_NAME = compile_lazily(rb"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_SIGNATURE = compile_lazily(rb"(?m)^gpgsig(?:-sha256)? .*\n?(?: .*\n?)*")
 
 
 class GitEntry(Struct, frozen=True):

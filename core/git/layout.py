@@ -8,7 +8,6 @@ index (`core.git.repository`).
 from __future__ import annotations
 
 import os
-import re
 import stat
 from pathlib import Path
 from typing import Final
@@ -20,12 +19,13 @@ from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.open_files import read_open_file
 from core.filesystem.project_root import refuse_wide_root
+from core.text.lazy_pattern import compile_lazily
 
 # Why a file that git runs, or takes its settings from, needs an eye in the review.
 HOOK_RISK: Final = "runs automatically when git commits, merges or pushes"
 GIT_RISK: Final = "changes what git runs, or where it fetches from, automatically"
 _MAX_BYTES = 1 << 20
-_HEAD = re.compile(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")
+_HEAD = compile_lazily(rb"(?:ref: refs/[^\0\n]{1,4000}|[0-9a-f]{40}(?:[0-9a-f]{24})?)\n*\Z")
 
 
 class RepositoryLayout(Struct, frozen=True):

@@ -15,11 +15,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from core.text.lazy_pattern import compile_lazily
+
 _BARE: Final = ("HEAD", "objects", "refs")
 _MAX_WORDS: Final = 200  # of a command that are read
 _MAX_PATHS: Final = 200  # that are checked
 _MAX_BASES: Final = 20  # directories that a command may change to
-_PATTERN: Final = re.compile(r"[*?[]")
+_PATTERN: Final = compile_lazily(r"[*?[]")
 _ENDS: Final = "'\"`;&|()<>{}"
 
 

@@ -8,7 +8,6 @@ file of this program (`core.git.safe_config`) and links to the parts that hold d
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import stat
 import subprocess
@@ -27,13 +26,14 @@ from core.git.index import matches_files_of
 from core.git.layout import RepositoryLayout, find_layout, find_repository, is_of_type, read_small_file
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
 from core.git.temporary_directories import make_temporary_directory
+from core.text.lazy_pattern import compile_lazily
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
 _MAX_INDEX_BYTES = 256 << 20
 _FIRST_BRANCH = "main"
 _PASSED_ON = ("HOME", "XDG_CONFIG_HOME")
-_USERS_SETTINGS = re.compile(r"GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|KEY_\d+|VALUE_\d+)")
+_USERS_SETTINGS = compile_lazily(r"GIT_CONFIG_(?:GLOBAL|SYSTEM|NOSYSTEM|PARAMETERS|COUNT|KEY_\d+|VALUE_\d+)")
 _FIXED_ENVIRONMENT = {
     "LC_ALL": "C.UTF-8",
     "GIT_OPTIONAL_LOCKS": "0",

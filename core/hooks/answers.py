@@ -20,6 +20,7 @@ from core.hooks.dialect_names import RULES
 from core.hooks.parsing import Hook
 from core.permissions.rules import STRICTNESS, PermissionChoice
 from core.records import parse_json_part
+from core.text.lazy_pattern import compile_lazily
 
 REFUSING_EXIT: Final = 2
 MAX_TEXT: Final = 10_000  # characters of a text in an answer
@@ -37,10 +38,10 @@ _ANSWER_KEYS: Final = frozenset(
     | {"additionalcontext", "updatedinput", "updatedtooloutput", "updatedmcptooloutput", "env", "stopreason"}
     | {"usermessage", "systemmessage", "agentmessage"}
 )
-_MENTION: Final = re.compile(
+_MENTION: Final = compile_lazily(
     r"""hook_?specific_?output|permission_?decision|["'](?:decision|permission)\\*["']\s*:""", re.I
 )
-_REFUSING_WORD: Final = re.compile(r"\b(?:den(?:y|ied)|block(?:ed)?|reject(?:ed)?|refuse[ds]?|forbidden)\b", re.I)
+_REFUSING_WORD: Final = compile_lazily(r"\b(?:den(?:y|ied)|block(?:ed)?|reject(?:ed)?|refuse[ds]?|forbidden)\b", re.I)
 MOST_OBJECTS: Final = 1_000  # positions at which an object may begin
 
 

@@ -28,18 +28,19 @@ from core.filesystem.open_files import read_regular_file
 from core.hooks.dialect_names import Dialect
 from core.hooks.parsing import Hook, HookFile, HookOwner, HookProblem, parse_hook_file
 from core.permissions.trusted_files import TrustCheck, trust_everything
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
 _PREFIXES: Final = frozenset({"exec", "command", "time", "nohup", "env", "uv", "poetry", "pipx", "npx", "bunx", "run"})
-_INTERPRETER: Final = re.compile(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)")
-_WORD: Final = re.compile(r"[^\s'\"=;|&<>()`]+")
+_INTERPRETER: Final = compile_lazily(r"(?:bash|sh|zsh|dash|node|deno|bun|python[\d.]*|ruby|perl|php|tsx)")
+_WORD: Final = compile_lazily(r"[^\s'\"=;|&<>()`]+")
 HOOKS_FOLDER: Final = "hooks"  # all files in a folder of this name count as parts of its scripts
 MISSING: Final = "its script does not exist"
 MAX_FILES: Final = 100  # script files per hook
 MAX_WORDS: Final = 200  # words of a command that may be paths
-_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
-_VARIABLE: Final = re.compile(
+_ASSIGNMENT: Final = compile_lazily(r"[A-Za-z_]\w*=")
+_VARIABLE: Final = compile_lazily(
     r"\$\{?(CLAUDE_PROJECT_DIR|CURSOR_PROJECT_DIR|CLAUDE_PLUGIN_ROOT|CURSOR_PLUGIN_ROOT|HOME|PWD)(?::-[^}]*)?\}?"
 )
 _SHELL_SIGNS: Final = frozenset({";", "&&", "||", "|", "&", "", "{", "}", "<", ">"})

@@ -23,15 +23,18 @@ from core.hooks.dialect_names import EVENTS_BY_NAME, KNOWN_NAMES, NOT_RAISED, RU
 from core.records import decode_json
 from core.text.counting import count
 from core.text.json_repairs import to_strict_json
+from core.text.lazy_pattern import compile_lazily
 
 MAX_SUBJECT: Final = 20_000  # characters of a command that are matched with a pattern
 TOOL_EVENTS: Final = frozenset(
     {HookEvent.PRE_TOOL, HookEvent.POST_TOOL, HookEvent.POST_FAILURE, HookEvent.PERMISSION_REQUEST}
 )
-_EXACT: Final = re.compile(r"[A-Za-z0-9_ ,|-]+")
-_RULE: Final = re.compile(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
-_OWN_NAME: Final = re.compile(r"mcp|[a-z]_[a-z]", re.IGNORECASE)  # matches names of tools that are not in KNOWN_NAMES
-_GLOB_SIGNS: Final = re.compile(r"[*?/.{\[]")
+_EXACT: Final = compile_lazily(r"[A-Za-z0-9_ ,|-]+")
+_RULE: Final = compile_lazily(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
+_OWN_NAME: Final = compile_lazily(
+    r"mcp|[a-z]_[a-z]", re.IGNORECASE
+)  # matches names of tools that are not in KNOWN_NAMES
+_GLOB_SIGNS: Final = compile_lazily(r"[*?/.{\[]")
 _AS_GLOB: Final = "it is used as a glob on what a call names"
 Scope = Literal["project", "user", "plugin"]
 MAX_HOOKS: Final = 200  # of one file
@@ -46,7 +49,7 @@ _KNOWN_KEYS: Final = frozenset(
         *("name", "description", "hooks", "enabled", "id", "comment", "event"),
     }
 )
-_DIRECTORY: Final = re.compile(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_DIR)\})")
+_DIRECTORY: Final = compile_lazily(r"(\$\{(?:CLAUDE|CURSOR)_(?:PLUGIN_ROOT|PROJECT_DIR)\})")
 
 
 class Matcher(Struct, frozen=True):

@@ -25,8 +25,9 @@ from core.hooks.payload import HookCall, HookScene, build_payload, encode_payloa
 from core.hooks.runner import HookRunner
 from core.permissions.rules import PermissionChoice
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
+from core.text.lazy_pattern import compile_lazily
 
-_CONDITION = re.compile(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
+_CONDITION = compile_lazily(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 MAX_RECORDED = 500  # characters of a hook's message in its record
 SLOW = 4.0  # seconds after which the user is notified of a running hook
 HOOKS_HINT = "/hooks lists all hooks."

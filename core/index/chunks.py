@@ -6,7 +6,6 @@ definitions in it, then at blank lines; small neighbours are merged. Text withou
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
@@ -18,13 +17,14 @@ from core.languages import find_ending
 from core.notebooks.notebook import is_notebook_path
 from core.notebooks.rendering import CellLines, find_language, list_cells
 from core.syntax.symbols import Symbol, find_symbols
+from core.text.lazy_pattern import compile_lazily
 
 MAX_CHUNK: Final = 1_600
 """Characters of a chunk, including line endings."""
 
 _MERGED: Final = 800
 _MAX_DEPTH: Final = 100  # depth of nested definitions; deeper ones are split as text
-_COMMENT: Final = re.compile(r"\s*(?:#|//|/\*|\*|--|;;|%|@\w|<!--)")
+_COMMENT: Final = compile_lazily(r"\s*(?:#|//|/\*|\*|--|;;|%|@\w|<!--)")
 
 
 class Chunk(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,8 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
+from core.text.lazy_pattern import compile_lazily
+
 
 class PathKind(StrEnum):
     TESTS = "tests"
@@ -64,9 +66,9 @@ _ASKED: Final = {
     PathKind.STUBS: "stubs?|typeshed|declaration files?",
 }
 _PATH_PATTERNS: Final = {
-    kind: re.compile(rf"(?:^|/)(?:(?:{_FOLDERS[kind]})/|(?:{_NAMES[kind]})$)", re.IGNORECASE) for kind in PathKind
+    kind: compile_lazily(rf"(?:^|/)(?:(?:{_FOLDERS[kind]})/|(?:{_NAMES[kind]})$)", re.IGNORECASE) for kind in PathKind
 }
-_QUESTIONS: Final = {kind: re.compile(rf"\b(?:{words})\b", re.IGNORECASE) for kind, words in _ASKED.items()}
+_QUESTIONS: Final = {kind: compile_lazily(rf"\b(?:{words})\b", re.IGNORECASE) for kind, words in _ASKED.items()}
 
 
 @lru_cache(maxsize=1 << 16)

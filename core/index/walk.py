@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -13,6 +12,7 @@ from core.index.path_kinds import is_secondary_path
 from core.notebooks.notebook import LARGEST as MAX_NOTEBOOK_BYTES
 from core.notebooks.notebook import is_notebook_path
 from core.syntax.grammars import is_known_language
+from core.text.lazy_pattern import compile_lazily
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.ignore_rules import NOT_INDEXED
@@ -39,7 +39,7 @@ bz2 xz zst 7z rar jar war whl so o a dylib dll exe bin class pyc pyo wasm node d
 onnx pt h5 dbf shp shx dcm
 po pot svg csv tsv map lock sum geojson snap ndjson jsonl log"""
 _DATA: Final = frozenset(_ENDINGS_OF_DATA.split())
-_GENERATED: Final = re.compile(
+_GENERATED: Final = compile_lazily(
     r".*[.-]min\.(?:js|mjs|css)|.*\.bundle\.js|package-lock\.json|npm-shrinkwrap\.json|pnpm-lock\.yaml|go\.sum"
 )
 

@@ -5,16 +5,17 @@ Queries use the same function, so a change here requires a rebuild (`WORDS_VERSI
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import Final
+
+from core.text.lazy_pattern import compile_lazily
 
 WORDS_VERSION: Final = 1
 MAX_WORD: Final = 64
 """Characters of a word; longer ones are data (base64, hashes)."""
 
-_WORD = re.compile(r"\w+")
-_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
+_WORD = compile_lazily(r"\w+")
+_PART = compile_lazily(r"[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z]+|\d+")
 _KEPT_S = ("ss", "us", "is")
 _VOWELS = frozenset("aeiouy")
 

@@ -8,7 +8,6 @@ pending request gets the reason.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Final
@@ -19,11 +18,12 @@ from msgspec import Struct
 from core.errors import ToolFailed
 from core.lsp.messages import UNREADABLE
 from core.records import decode_json
+from core.text.lazy_pattern import compile_lazily
 
 MAX_FRAME: Final = 16 << 20  # bytes; larger bodies are skipped
 _MAX_HEAD: Final = 16 << 10
-_END_OF_HEAD: Final = re.compile(rb"\r?\n\r?\n")
-_LENGTH: Final = re.compile(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
+_END_OF_HEAD: Final = compile_lazily(rb"\r?\n\r?\n")
+_LENGTH: Final = compile_lazily(rb"(?im)^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$")
 MAX_UNSOLICITED: Final = 64 << 20  # bytes that a server may send between two of our requests
 METHOD_NOT_FOUND: Final = -32601
 # Cancelled by the client, content modified, cancelled by the server: worth a retry.

@@ -6,7 +6,6 @@ of a line to the end of that line.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from typing import Any, Final, Literal
 from urllib.parse import quote, unquote, urlsplit
@@ -17,11 +16,12 @@ from msgspec import Struct, field
 from core.errors import ToolFailed
 from core.protocol.language import Diagnostic, Severity
 from core.records import convert, decode_json
+from core.text.lazy_pattern import compile_lazily
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: Final[tuple[Encoding, ...]] = ("utf-32", "utf-8", "utf-16")  # in order of preference
 _CODECS: Final = {"utf-8": ("utf-8", 1), "utf-16": ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}  # bytes per code unit
-_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+_LINE_END: Final = compile_lazily(r"\r\n|\n|\r")
 MAX_DIAGNOSTICS: Final = 2_000  # per file
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Errors of decoding an invalid message; the contents of a `Raw` are decoded late."""

@@ -19,12 +19,13 @@ from core.lsp.connection import ServerConnection
 from core.lsp.language_servers import LanguageServers
 from core.lsp.messages import LineTable, TextEdit, parse_hover, parse_locations, parse_workspace_edit
 from core.protocol.language import Place
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, apply_splices
 
 ANSWER_LIMIT: Final = 10.0  # seconds
 MAX_LOCATIONS: Final = 500
 _MAX_TEXT: Final = 300
-_NAME: Final = re.compile(r"[^\W\d]\w*", re.UNICODE)
+_NAME: Final = compile_lazily(r"[^\W\d]\w*", re.UNICODE)
 LocationKind = Literal["definition", "references"]
 
 

@@ -27,12 +27,13 @@ from core.mcp.server_config import NAME, ServerConfig, ServerProblem, parse_entr
 from core.notebooks.json_spans import JsonProblem, Value, scan_members, scan_value, skip_space
 from core.permissions.trusted_files import TrustCheck
 from core.records import decode_json
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
 PROJECT_FILES: Final = (".mcp.json", ".cursor/mcp.json")
 OWN_FILE: Final = "mcp.json"
-_PLUGIN_ROOT: Final = re.compile(r"\$\{(?:CLAUDE|CURSOR)_PLUGIN_ROOT\}")
+_PLUGIN_ROOT: Final = compile_lazily(r"\$\{(?:CLAUDE|CURSOR)_PLUGIN_ROOT\}")
 MAX_BYTES: Final = 8 << 20
 _UNTRUSTED: Final = "it has changed since you trusted this project"
 SERVERS_KEY: Final = "mcpServers"

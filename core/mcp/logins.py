@@ -13,7 +13,6 @@ import base64
 import fcntl
 import hashlib
 import os
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Final
@@ -31,13 +30,14 @@ from core.permissions.state_file import StateFile
 from core.providers.connection.keys import find_key, forget_stored_key, store_key
 from core.records import decode_json
 from core.secrets import register_secret
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 FILE_NAME: Final = "mcp-logins.json"
 MARGIN_MS: Final = 30_000  # before its expiry a token counts as expired
 LOCK_SECONDS: Final = 30.0
 _LOCK_PAUSE: Final = 0.05
-_SCOPE: Final = re.compile(r"""\bscope="([!#-\[\]-~ ]{1,500})\"""")
+_SCOPE: Final = compile_lazily(r"""\bscope="([!#-\[\]-~ ]{1,500})\"""")
 _REFUSED: Final = frozenset({400, 401, 403})
 
 

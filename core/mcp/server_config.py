@@ -20,23 +20,24 @@ from core.errors import ConfigError, WebFailed
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.text.json_repairs import to_strict_json
+from core.text.lazy_pattern import compile_lazily
 from core.web.address import parse_address
 
-NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+NAME: Final = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 DEFAULT_SECONDS: Final = 300.0  # between two reports of progress
-_VARIABLE: Final = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+_VARIABLE: Final = compile_lazily(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
 _MASKED: Final = "(as in the file)"
 _PUBLIC_VARIABLES: Final = frozenset({"HOME", "USER", "LOGNAME", "LANG", "SHELL", "TMPDIR"})
 _FOLDERS: Final = frozenset(
     {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
 )
-_SCOPE: Final = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
+_SCOPE: Final = compile_lazily(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
 _LOCAL_KEYS: Final = frozenset({"type", "command", "args", "env", "envFile", "timeout", "description"})
 _KEYS: Final = _LOCAL_KEYS | {"url", "headers", "headersHelper", "oauth", "auth"}
 _OAUTH_KEYS: Final = frozenset({"clientId", "clientSecret", "clientMetadataUrl", "callbackPort", "scopes", "scope"})
 _AUTH_KEYS: Final = frozenset({"CLIENT_ID", "CLIENT_SECRET", "scopes"})
 _MAX_NAMED: Final = 5
-_VARIABLE_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE_NAME: Final = compile_lazily(r"[A-Za-z_][A-Za-z0-9_]*")
 Transport = Literal["stdio", "http", "sse"]
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shlex
 import unicodedata
 from collections import Counter
@@ -28,6 +27,7 @@ from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.text.counting import count
 from core.text.display_names import expose_controls
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_cache_dir
 
 MAX_DESCRIPTION: Final = 2_000  # characters of a description in the offer; search_tools shows the rest
@@ -40,17 +40,17 @@ SEARCH_HINT: Final = (
 MAX_SHOWN: Final = 20_000  # characters of a tool's whole description
 MAX_MATCHES: Final = 8
 MAX_NAMED: Final = 8
-_OTHER: Final = re.compile(r"[^A-Za-z0-9_-]")
-_INJECTION: Final = re.compile(
+_OTHER: Final = compile_lazily(r"[^A-Za-z0-9_-]")
+_INJECTION: Final = compile_lazily(
     r"\b(?:IMPORTANT|URGENT|CRITICAL|ATTENTION)\b"
     r"|(?i:\b(?:ignore|disregard|forget) (?:all|any|the|your|previous|what)\b)"
     r"|(?i:\b(?:do not|don't|never) (?:tell|mention|inform|ask|show)\b)"
 )
-_CREDENTIAL_PATHS: Final = re.compile(
+_CREDENTIAL_PATHS: Final = compile_lazily(
     r"(?i:\.ssh\b|id_(?:rsa|ed25519)|(?<![\w.])\.env\b|\.aws\b|\.netrc|\.npmrc|/etc/(?:passwd|shadow)"
     r"|\bprivate keys?\b)"
 )
-_WORD: Final = re.compile(r"[a-z0-9]+")
+_WORD: Final = compile_lazily(r"[a-z0-9]+")
 MAX_LISTED: Final = 1_000  # resources, and prompts, of a server
 MAX_PAGES: Final = 20
 MAX_PROMPT: Final = 100_000  # characters

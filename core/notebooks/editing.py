@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, Final
@@ -12,9 +11,10 @@ from msgspec import Struct
 
 from core.notebooks.json_spans import Value
 from core.notebooks.notebook import Cell, Notebook, scan_cell, scan_lines
+from core.text.lazy_pattern import compile_lazily
 
 _DEFAULT_INDENT: Final = " "
-_ESCAPED: Final = re.compile(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
+_ESCAPED: Final = compile_lazily(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")
 
 
 class _Style(Struct, frozen=True):

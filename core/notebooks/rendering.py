@@ -7,7 +7,6 @@ prefix. The text for searching has the same line numbers, with empty lines for o
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,15 +14,16 @@ from msgspec import Struct
 
 from core.notebooks.json_spans import JsonProblem, Value
 from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
+from core.text.lazy_pattern import compile_lazily
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
 _DASHES: Final = frozenset(["sql", "haskell", "lua"])
-_CONTROL: Final = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
+_CONTROL: Final = compile_lazily(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 _MAX_OUTPUT_LINES: Final = 20
 _MAX_OUTPUT_TEXT: Final = 2_000
 _MAX_METADATA: Final = 300
-_HEAD: Final = re.compile(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
-_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook with \d+ cells?, (.+)\. Edit it with edit_notebook\.")
+_HEAD: Final = compile_lazily(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
+_LANGUAGE: Final = compile_lazily(r"(?:#|//|--) Notebook with \d+ cells?, (.+)\. Edit it with edit_notebook\.")
 
 
 class OutputPicture(Struct, frozen=True):

@@ -12,7 +12,6 @@ arguments and compares them, so that exactly the approved command runs.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,13 +19,15 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.text.lazy_pattern import compile_lazily
+
 SOCKETS: Final = ("docker", "ssh-agent", "x11", "wayland")
 _IN_BOX: Final = ("network", "git_write")
-_SERVICE: Final = re.compile(r"localhost:[1-9][0-9]{0,4}|" + "|".join(SOCKETS))
+_SERVICE: Final = compile_lazily(r"localhost:[1-9][0-9]{0,4}|" + "|".join(SOCKETS))
 MAX_PORT: Final = 65_535
 MAX_HOSTS: Final = 20
 MAX_HOST_CHARS: Final = 100  # of all of them together, since the question shows them in full
-_ADDRESS: Final = re.compile(
+_ADDRESS: Final = compile_lazily(
     r"(?i)\bhttps?://(?:[^\s/@'\"]*@)?(?P<host>[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?=[:/?#\s'\"`);|&<>]|$)"
 )
 RequestedPermission = str

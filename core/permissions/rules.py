@@ -20,6 +20,7 @@ from msgspec import Struct
 
 from core.errors import ConfigError
 from core.permissions.approval import is_service
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.file_names import fold_name
 
 PermissionChoice = Literal["allow", "ask", "deny"]
@@ -27,11 +28,11 @@ PermissionKind = Literal["Shell", "Read", "Write", "WebFetch", "Mcp", "Machine",
 KINDS: tuple[PermissionKind, ...] = ("Shell", "Read", "Write", "WebFetch", "Mcp", "Machine", "Service")
 STRICTNESS: dict[PermissionChoice, int] = {"allow": 0, "ask": 1, "deny": 2}
 _PATHS = frozenset({"Read", "Write"})
-_RULE = re.compile(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
-_HOST = re.compile(r"\*|(?:\*\.)?(?!-)[a-z0-9-]{1,63}(?:\.(?!-)[a-z0-9-]{1,63})*")
-_TOKENS = re.compile(r"(?:\*\*/)+|\*+|\?|[^*?]+")
-_WIDE_TOKENS = re.compile(r"(?:\*\*/)+|\*+|\?|\[[^\]/]+\]|\{[^{}]*,[^{}]*\}|[^*?\[{]+|[\[{]")
-_WILD = re.compile(r"[*?]")
+_RULE = compile_lazily(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
+_HOST = compile_lazily(r"\*|(?:\*\.)?(?!-)[a-z0-9-]{1,63}(?:\.(?!-)[a-z0-9-]{1,63})*")
+_TOKENS = compile_lazily(r"(?:\*\*/)+|\*+|\?|[^*?]+")
+_WIDE_TOKENS = compile_lazily(r"(?:\*\*/)+|\*+|\?|\[[^\]/]+\]|\{[^{}]*,[^{}]*\}|[^*?\[{]+|[\[{]")
+_WILD = compile_lazily(r"[*?]")
 _BACKSLASHED = r"\\\1"
 MAX_STARS = 12
 

@@ -12,20 +12,22 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
+
 MAX_COMMANDS = 50
 MAX_NESTING = 8
 _SEPARATORS = (";", "&", "|", "\n")
-_UNSAFE_CHARACTER = re.compile(
+_UNSAFE_CHARACTER = compile_lazily(
     r"[^\n\t\x20-\x7e\u00a1-\u00ac\u00ae-\u1fff\u2030-\u205e\u2070-\u2fff\u3001-\ud7ff\uf900-\ufdff]"
 )
-_EXPANDED = re.compile(r"[$`*?\[\]{}~]")
+_EXPANDED = compile_lazily(r"[$`*?\[\]{}~]")
 _RESERVED = frozenset(
     ("!", "{", "}", "[[", "]]", "case", "coproc", "do", "done", "elif", "else", "esac", "fi", "for", "function", "if")
 ) | {"in", "select", "then", "time", "until", "while"}
 _HARMLESS_SINKS = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
-_FRAGMENT = re.compile(r"[;&|\n()`{}]|\$\(")
+_FRAGMENT = compile_lazily(r"[;&|\n()`{}]|\$\(")
 _DIRECTORY_CHANGERS = frozenset({"cd", "pushd", "popd"})
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_ASSIGNMENT = compile_lazily(r"[A-Za-z_]\w*\+?=")
 # Programs that execute their arguments or input, which a rule about a command's text can't evaluate.
 _PROGRAM_RUNNERS = frozenset(
     (
@@ -51,8 +53,8 @@ class CommandParts(Struct, frozen=True, kw_only=True):
     is_plain: bool = True
 
 
-_REDIRECTION = re.compile(r"(?:\d{1,3}|&)?(<>|<<<|<<|<&|>&|>>|>\||<|>)")
-_FILE_NAME = re.compile(r"[^\\'\"$`*?\[\]{}~!#()]+|'[^']*'|\"[^\\\"$`]*\"")
+_REDIRECTION = compile_lazily(r"(?:\d{1,3}|&)?(<>|<<<|<<|<&|>&|>>|>\||<|>)")
+_FILE_NAME = compile_lazily(r"[^\\'\"$`*?\[\]{}~!#()]+|'[^']*'|\"[^\\\"$`]*\"")
 
 
 class _Uncertain(Exception):

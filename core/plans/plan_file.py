@@ -20,9 +20,10 @@ from core.plans.yaml_edits import YamlText, fill_list, format_value, list_scalar
 from core.plans.yaml_parser import YamlError, YamlMapping, YamlNode, YamlScalar, YamlSequence, parse_yaml
 from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.messages import Effort
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, apply_splices
 
-_FRONT = re.compile(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
+_FRONT = compile_lazily(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)
 _STATUSES: tuple[str, ...] = get_args(TodoStatus)
 # Spellings of a status in other tools.
 _SPELLINGS = {
@@ -33,7 +34,7 @@ _SPELLINGS = {
     "complete": "completed",
     "canceled": "cancelled",
 }
-_FILE_NAME = re.compile(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
+_FILE_NAME = compile_lazily(r"^.*/|(?:_[0-9a-f]{8})?\.plan\.md$")
 _NO_FRONT = "a plan starts with front matter between two lines of ---"
 _EFFORTS: tuple[Effort, ...] = get_args(Effort)
 _MAX_LENGTH = 2_000_000  # characters

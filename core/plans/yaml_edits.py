@@ -7,21 +7,21 @@ written like the scalar that it replaces where that style can express it, else q
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
 from core.plans.yaml_parser import YamlMapping, YamlNode, YamlScalar, YamlSequence
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, apply_splices
 
-_FIRST = re.compile(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~]")
-_NOT_PLAIN = re.compile(r": |:$| #|[\t\n\r]|^\s|\s$|^---|^\.\.\.")
-_NOT_IN_FLOW = re.compile(r"[,\[\]{}:#]")
-_OTHER_TYPE = re.compile(
+_FIRST = compile_lazily(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~]")
+_NOT_PLAIN = compile_lazily(r": |:$| #|[\t\n\r]|^\s|\s$|^---|^\.\.\.")
+_NOT_IN_FLOW = compile_lazily(r"[,\[\]{}:#]")
+_OTHER_TYPE = compile_lazily(
     r"(?i)(?:null|true|false|yes|no|on|off|y|n|[-+]?[.\d][\d_.:eExXoObBa-f+-]*|[-+]?\.(?:inf|nan)|\d{4}-\d\d?-\d\d?.*)"
 )
-_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
+_ESCAPED = compile_lazily("[\x7f-\x9f\u2028\u2029\ufeff\ud800-\udfff\ufffe\uffff]")
 FieldText = str | tuple[str, ...]
 
 

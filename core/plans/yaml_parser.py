@@ -6,19 +6,19 @@ the only module of the plans that imports ruamel.yaml. A plan of 50 todos takes 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.errors import AgentTuiError
+from core.text.lazy_pattern import compile_lazily
 
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event
 
 NULL = frozenset({"", "~", "null", "Null", "NULL"})
 MAX_DEPTH = 50  # of nested nodes
-_PROPERTIES = re.compile(r"(?:[&!][^\s,\[\]{}]*[ \t]+)+")
+_PROPERTIES = compile_lazily(r"(?:[&!][^\s,\[\]{}]*[ \t]+)+")
 
 
 @dataclass(slots=True)

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 
 from core.errors import AgentTuiError, ConfigError
 from core.modes import Mode
+from core.text.lazy_pattern import compile_lazily
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 ROOT = Path(__file__).parent
-_NAME = re.compile(r"(?:[a-z][a-z_]*/)?[a-z][a-z_]*")
+_NAME = compile_lazily(r"(?:[a-z][a-z_]*/)?[a-z][a-z_]*")
 
 
 class PromptMissing(AgentTuiError):

@@ -6,14 +6,14 @@ attachment.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 from core.protocol.messages import Attachment
+from core.text.lazy_pattern import compile_lazily
 
 PDF_MEDIA_TYPE: Final = "application/pdf"
-LABEL_PATTERN: Final = re.compile(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")
+LABEL_PATTERN: Final = compile_lazily(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")
 
 
 def format_size(size: int) -> str:

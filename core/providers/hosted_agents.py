@@ -7,7 +7,6 @@ the shadow. Sources: the documentation of the agents and of their adapters, see 
 
 from __future__ import annotations
 
-import re
 import shlex
 import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from msgspec import Struct
 from core.config.settings import AgentServerSettings, Settings
 from core.errors import ConfigError, ProviderError
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd
+from core.text.lazy_pattern import compile_lazily
 
 ACP: Final = "acp"
 
@@ -241,7 +241,7 @@ _NAMES: Final[Mapping[HostedModeKind, tuple[str, ...]]] = {
 }
 
 
-_NO_WORD: Final = re.compile(r"[^a-z0-9]+")
+_NO_WORD: Final = compile_lazily(r"[^a-z0-9]+")
 
 
 class ModeOffer(Struct, frozen=True, kw_only=True):

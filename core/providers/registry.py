@@ -23,13 +23,14 @@ from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
 from core.secrets import register_secret
+from core.text.lazy_pattern import compile_lazily
 
 SCRIPTED: Final = "scripted"
 BUILTIN_IDS: Final = (ACP, SCRIPTED)  # Ids without an API.
-_COMMAND_LINE: Final = re.compile(r"[\s/\\'\"]")
+_COMMAND_LINE: Final = compile_lazily(r"[\s/\\'\"]")
 LOCAL_SERVERS: Final = "AGENT_TUI_LOCAL_SERVERS"
 MODEL: Final = "{model}"  # The placeholder in an address.
-_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret", re.IGNORECASE)
+_SECRET_HEADER: Final = compile_lazily(r"auth|key|token|secret", re.IGNORECASE)
 
 
 def list_provider_ids(settings: Settings) -> list[str]:

@@ -20,12 +20,13 @@ from core.errors import ConfigError
 from core.filesystem.open_files import read_regular_file
 from core.protocol.messages import Usage
 from core.records import parse_json
+from core.text.lazy_pattern import compile_lazily
 
 MAX_BYTES: Final = 4_000_000
 Finish = Literal["", "stop", "tool_calls", "length", "refused"]
 Share = Annotated[float | None, "0 to 1"]
 Pattern = re.Pattern[str]
-_QUOTED: Final = re.compile(r"'.*?'(?!\w)|\".*?\"", re.DOTALL)  # Text of the file that the parser quotes.
+_QUOTED: Final = compile_lazily(r"'.*?'(?!\w)|\".*?\"", re.DOTALL)  # Text of the file that the parser quotes.
 _UNWRITTEN: Final = frozenset({"line", "path", "cost"})  # Fields that a script can't set.
 
 

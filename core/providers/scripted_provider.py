@@ -34,15 +34,16 @@ from core.providers.script_file import (
     read_script,
 )
 from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
+from core.text.lazy_pattern import compile_lazily
 
-_QUERY: Final = re.compile(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
-_STEERED: Final = re.compile(r"\A<system_reminder>\nThe user sent this while you were working")
-_MODE: Final = re.compile(r"^(Agent|Plan|Ask|Debug) mode:", re.MULTILINE)
-_WORKSPACE: Final = re.compile(r"^Workspace: (.+)$", re.MULTILINE)
-_PLACE: Final = re.compile(r"\{\{\s*(prompt|workspace|mode|last_tool_result|find:.+?)\s*\}\}", re.DOTALL)
+_QUERY: Final = compile_lazily(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
+_STEERED: Final = compile_lazily(r"\A<system_reminder>\nThe user sent this while you were working")
+_MODE: Final = compile_lazily(r"^(Agent|Plan|Ask|Debug) mode:", re.MULTILINE)
+_WORKSPACE: Final = compile_lazily(r"^Workspace: (.+)$", re.MULTILINE)
+_PLACE: Final = compile_lazily(r"\{\{\s*(prompt|workspace|mode|last_tool_result|find:.+?)\s*\}\}", re.DOTALL)
 SPEED_VARIABLE: Final = "AGENT_TUI_SCRIPT_SPEED"
 CHARACTERS_PER_TOKEN: Final = 4
-_WORDS: Final = re.compile(r"\s*\S{1,12}|\s+")
+_WORDS: Final = compile_lazily(r"\s*\S{1,12}|\s+")
 _SILENCE: Final = ScriptStep(line=0, text="(The script has nothing more to say here.)")
 
 

@@ -11,12 +11,14 @@ import re
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
+
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"
-_NAME = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME = compile_lazily(rf"{_LABEL}(?:\.{_LABEL})*")
 _LONGEST = 253
-_NUMBER = re.compile(r"\d+|0x[0-9a-f]*")
-_PORT = re.compile(r"[1-9]\d{0,4}")
+_NUMBER = compile_lazily(r"\d+|0x[0-9a-f]*")
+_PORT = compile_lazily(r"[1-9]\d{0,4}")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _ISATAP = frozenset((0x0000_5EFE, 0x0200_5EFE))  # above the last 32 bits, which are an IPv4 address (RFC 5214)
 # Not public, though `ipaddress` of some Python versions says so: protocol assignments (192.0.0.192 is the metadata

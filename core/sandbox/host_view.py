@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from core.clock import monotonic
 from core.search_paths import restore_user_paths
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import is_secret, may_be_secret
 
 _VERSIONS = ("bin", "completions", "libexec", "plugins", "shims", "version", "versions")
@@ -108,7 +108,7 @@ FIXED = {
     "NO_COLOR": "1",
 }
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
-_SECRET_VALUE = re.compile(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
+_SECRET_VALUE = compile_lazily(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
 
 _SHARED = {Path("/usr"), Path("/bin"), Path("/var"), Path("/tmp"), Path("/dev"), Path("/etc"), Path("/opt")}
 

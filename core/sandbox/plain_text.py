@@ -3,19 +3,19 @@ state."""
 
 from __future__ import annotations
 
-import re
+from core.text.lazy_pattern import compile_lazily
 
 # ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Every alternative is linear in time.
-_SEQUENCE = re.compile(
+_SEQUENCE = compile_lazily(
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
     r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
     r"|\x1b[ -/]*[0-~]?"
 )
-_UNFINISHED = re.compile(
+_UNFINISHED = compile_lazily(
     r"(?:\r|(?:\x1b\[|\x9b)[0-?]*[ -/]*|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*|\x1b[ -/]*)\Z"
 )
 _LONGEST = 4096
-_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROL = compile_lazily(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def strip_escapes(text: str) -> str:

@@ -20,6 +20,7 @@ from msgspec import Struct
 from core.filesystem.private_directories import make_private_directory
 from core.sandbox.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
 from core.tasks import cancel_tasks
+from core.text.lazy_pattern import compile_lazily
 
 MAX_HEAD_BYTES = 32 * 1024
 MAX_CONNECTIONS = 128
@@ -27,8 +28,8 @@ HEAD_TIMEOUT = 20.0
 DIAL_TIMEOUT = 20.0
 IDLE_TIMEOUT = 600.0
 _CHUNK = 65_536
-_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8192}) HTTP/1\.[01]")
-_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
+_REQUEST_LINE = compile_lazily(rb"([A-Z]{1,20}) ([\x21-\x7e]{1,8192}) HTTP/1\.[01]")
+_HEADER = compile_lazily(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\t\x20-\x7e\x80-\xff]*)")
 _HOP_BY_HOP_HEADERS = frozenset(
     {b"connection", b"proxy-connection", b"keep-alive", b"te", b"trailer", b"upgrade", b"host"}
 )

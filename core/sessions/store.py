@@ -19,10 +19,11 @@ from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sessions.log import STATE_LOST
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 LOG_FILE, JOURNAL_FILE = "log.jsonl", "journal.jsonl"
-_SESSION_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
+_SESSION_ID = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
 def _make_directory(directory: Path) -> None:

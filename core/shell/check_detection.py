@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.review import CheckKind
+from core.text.lazy_pattern import compile_lazily
 
 # Patterns of the first words of a command, after the launchers in _LAUNCHERS.
 CHECK_PATTERNS: tuple[str, ...] = (
@@ -68,9 +69,9 @@ _LAUNCHERS = (
     ("hatch", "run"), ("pipenv", "run"), ("rye", "run"), ("npx",), ("pnpm", "exec"), ("pnpm", "dlx"), ("bunx",),
     ("yarn", "exec"), ("bundle", "exec"), ("xvfb-run",),
 )  # fmt: skip
-_PYTHON = re.compile(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
-_NO_CHECK_OPTION = re.compile(
+_PYTHON = compile_lazily(r"(?:.*/)?python(?:\d(?:\.\d+)?)?")
+_ASSIGNMENT = compile_lazily(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_NO_CHECK_OPTION = compile_lazily(
     r"--?(?:version|help|h|V|collect-only|co|dry-run|list|list-?tests|markers|fixtures|fixtures-per-test|setup-plan"
     r"|setup-only|no-run|exit-zero|passWithNoTests|if-present|showConfig|show-files|show-settings|just-print|recon"
     r"|ignore-errors|touch|question|DskipTests|Dmaven\.test\.skip)(?:=.*|\b)"
@@ -86,15 +87,15 @@ _DECIDES_THE_END_TEXT = """
     trap eval source . set shopt alias unalias unset hash enable builtin exec exit return break continue function { }"""
 _DECIDES_THE_END = frozenset(_DECIDES_THE_END_TEXT.split())
 _EXPORTS = frozenset({"export", "declare", "typeset", "readonly", "local"})
-_STEERING_VARIABLE = re.compile(
+_STEERING_VARIABLE = compile_lazily(
     r"(?:PATH|BASH_ENV|ENV|SHELL|SHELLOPTS|HOME|XDG_\w+|LD_\w+|PYTEST_\w+|PYTHON(?:HOME|STARTUP|INSPECT|OPTIMIZE)|NODE_\w+"
     r"|NPM_\w+|MAKE\w*|GOFLAGS|CARGO\w*|RUSTC\w*|JAVA_\w+|MAVEN_\w+|GRADLE_\w+|RUBY\w+|PERL\w+|TOX_\w+)\+?=.*",
     re.DOTALL,
 )
-_ACTIVATION = re.compile(r"(?:[\w.-]+/)*bin/activate")
-_SHELL_STRICTNESS = re.compile(r"-[euxo]+|pipefail")  # `set -euo pipefail` only makes a command fail sooner
-_SUBSHELL = re.compile(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of its content
-_DURATION = re.compile(r"\d+(?:\.\d+)?[smhd]?")
+_ACTIVATION = compile_lazily(r"(?:[\w.-]+/)*bin/activate")
+_SHELL_STRICTNESS = compile_lazily(r"-[euxo]+|pipefail")  # `set -euo pipefail` only makes a command fail sooner
+_SUBSHELL = compile_lazily(r"\s*\((?P<inner>[^()]*)\)\s*")  # its exit code is that of its content
+_DURATION = compile_lazily(r"\d+(?:\.\d+)?[smhd]?")
 
 
 class CheckResult(Struct, frozen=True):

@@ -22,6 +22,7 @@ from msgspec import Struct
 from core.clock import monotonic
 from core.records import parse_json
 from core.tasks import cancel_tasks
+from core.text.lazy_pattern import compile_lazily
 
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1 << 20
@@ -29,8 +30,8 @@ MAX_RUN_BYTES = 32 << 20  # bytes of one run
 RATE_PER_SECOND, RATE_BURST = 500.0, 2_000.0  # requests
 MAX_CONNECTIONS = 64
 REQUEST_TIMEOUT = 10.0  # seconds for one request
-_REQUEST_LINE = re.compile(rb"(POST|OPTIONS) /ingest/([A-Za-z0-9_.-]{1,80})/([A-Za-z0-9_-]{1,80}) HTTP/1\.[01]")
-_LENGTH = re.compile(rb"\d{1,12}")
+_REQUEST_LINE = compile_lazily(rb"(POST|OPTIONS) /ingest/([A-Za-z0-9_.-]{1,80})/([A-Za-z0-9_-]{1,80}) HTTP/1\.[01]")
+_LENGTH = compile_lazily(rb"\d{1,12}")
 _CORS = (
     b"Access-Control-Allow-Origin: *\r\nAccess-Control-Allow-Methods: POST, OPTIONS\r\n"
     b"Access-Control-Allow-Headers: content-type\r\nAccess-Control-Allow-Private-Network: true\r\n"

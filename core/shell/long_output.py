@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
 from core.filesystem.private_directories import make_private_directory
 from core.secrets import mask_secrets
+from core.text.lazy_pattern import compile_lazily
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
 MAX_SUMMARY = 200  # characters
 SECRETS_HIDDEN = "Values from secret files were removed from its output."
 OUTPUTS_FOLDER = "outputs"
-_PLAIN = re.compile(r"[a-z0-9_]{1,64}")
-_NAME = re.compile(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
+_PLAIN = compile_lazily(r"[a-z0-9_]{1,64}")
+_NAME = compile_lazily(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
 HEAD_CHARS = TAIL_CHARS = 56_000  # characters of head and tail for the model
 
 

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -29,11 +28,12 @@ from core.sandbox.box import BoxService, Tier
 from core.sandbox.inside.messages import PROXY_PORT
 from core.sandbox.proxy import LocalHandler, ProxiedConnection, Proxy, close_writer, relay_streams
 from core.shell.log_collector import is_ingest
+from core.text.lazy_pattern import compile_lazily
 
-_HEAD: Final = re.compile(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\n")
+_HEAD: Final = compile_lazily(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\n")
 _DIAL_SECONDS: Final = 20.0
 _LOOPBACK: Final = ("127.0.0.1", "::1")
-_DISPLAY: Final = re.compile(r"(?:unix)?:(?P<number>\d{1,3})(?:\.\d+)?")
+_DISPLAY: Final = compile_lazily(r"(?:unix)?:(?P<number>\d{1,3})(?:\.\d+)?")
 ONLY_T1: Final = "{} was not granted: this machine's sandbox ({}) can't reach services; only T1 can."
 NO_WAYLAND: Final = "wayland was not granted: its programs share memory, not only bytes, which can't leave a sandbox."
 NOT_THERE: Final = "{} was not granted: the user's machine has no such socket."

@@ -15,12 +15,15 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from core.secrets import count_overlap, redact
+from core.text.lazy_pattern import compile_lazily
 
 MAX_VARIABLES = 200
 MAX_VALUE = 32_000
 _KEPT_BY_SHELL = frozenset({"_", "SHLVL", "PWD", "OLDPWD"})
 _OWN_PREFIXES = ("AGENT_TUI_", "BASH_FUNC_", "BASH_")
-_SECRET_NAME = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)S?(?:_|$)")
+_SECRET_NAME = compile_lazily(
+    r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)S?(?:_|$)"
+)
 # A copy of standard output is independent of the command's redirections. `set +x` hides our steps from a trace.
 _PROLOGUE = (
     """if [ -n "${BASH_VERSION-}" ]; then eval 'exec {__at_out}>&1; """
@@ -152,9 +155,9 @@ def _parse_report(text: str) -> ShellReport | None:
     return ShellReport(directory=directory, variables=parse_exports(declarations), statuses=codes)
 
 
-_DECLARATION = re.compile(r"(?:declare -\S+|export) ([A-Za-z_][A-Za-z0-9_]*)(=)?")
-_SEGMENT = re.compile(r"""\$'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)|([^\s'"\\$]+|\$)""", re.DOTALL)
-_ESCAPE = re.compile(
+_DECLARATION = compile_lazily(r"(?:declare -\S+|export) ([A-Za-z_][A-Za-z0-9_]*)(=)?")
+_SEGMENT = compile_lazily(r"""\$'((?:[^'\\]|\\.)*)'|"((?:[^"\\]|\\.)*)"|'([^']*)'|\\(.)|([^\s'"\\$]+|\$)""", re.DOTALL)
+_ESCAPE = compile_lazily(
     r"((?:\\[0-7]{3})+)|\\(?:x([0-9A-Fa-f]{1,2})|u([0-9A-Fa-f]{1,4})|U([0-9A-Fa-f]{1,8})|(.))", re.DOTALL
 )
 _NAMED = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}

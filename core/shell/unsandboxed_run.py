@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -31,6 +30,7 @@ from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import format_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import SecretMasker, find_secret_values
 
 MAX_ENTRIES: Final = 50_000
@@ -44,7 +44,7 @@ NO_CHANGE: Final = "no project file changed"
 GIT_CHANGED: Final = "git's own state changed"
 UNKNOWN: Final = "its changes are unknown: the project has too many files to check"
 _OWN: Final = "AGENT_TUI_"
-_SECRET_NAME: Final = re.compile(r"(?i)token|secret|passw|credential|api_?key")
+_SECRET_NAME: Final = compile_lazily(r"(?i)token|secret|passw|credential|api_?key")
 _MIN_SECRET: Final = 8
 
 

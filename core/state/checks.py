@@ -11,21 +11,22 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from core.protocol.review import Change, Check, CheckKind, is_prose
+from core.text.lazy_pattern import compile_lazily
 
 _TAIL: Final = 6_000  # In characters: a summary is at the end.
-_TALKING: Final = re.compile(r"\b(?:make|doctest)\b")
-_ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
+_TALKING: Final = compile_lazily(r"\b(?:make|doctest)\b")
+_ESCAPES: Final = compile_lazily(r"\x1b\[[0-9;]*m")
 # pytest: `== 2 failed, 10 passed, 1 skipped in 3.1s ==`. Jest, Vitest: `Tests:  1 failed | 12 passed (13)`.
-_COUNTED_LINE: Final = re.compile(
+_COUNTED_LINE: Final = compile_lazily(
     r"^(?:=+ |\s*Tests:?\s+)?((?:\d+ [a-z]+(?:, | \| )?)+)(?: in [\d.]+ ?s.*| \(\d+\))?(?: =+)?$"
 )
-_COUNT: Final = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|todo)\b")
-_CARGO: Final = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
-_UNITTEST: Final = re.compile(r"^Ran (\d+) tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", re.MULTILINE)
-_UNITTEST_PART: Final = re.compile(r"(failures|errors|skipped)=(\d+)")
-_MOCHA: Final = re.compile(r"^\s*(\d+) (passing|failing|pending)\b", re.MULTILINE)
-_TAP: Final = re.compile(r"^[#ℹ] (pass|fail|skipped) (\d+)$", re.MULTILINE)
-_CTEST: Final = re.compile(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", re.MULTILINE)
+_COUNT: Final = compile_lazily(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|todo)\b")
+_CARGO: Final = compile_lazily(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored", re.MULTILINE)
+_UNITTEST: Final = compile_lazily(r"^Ran (\d+) tests? in .*\n+(?:OK|FAILED|NO TESTS RAN)(?: \((.*)\))?$", re.MULTILINE)
+_UNITTEST_PART: Final = compile_lazily(r"(failures|errors|skipped)=(\d+)")
+_MOCHA: Final = compile_lazily(r"^\s*(\d+) (passing|failing|pending)\b", re.MULTILINE)
+_TAP: Final = compile_lazily(r"^[#ℹ] (pass|fail|skipped) (\d+)$", re.MULTILINE)
+_CTEST: Final = compile_lazily(r"^\d+% tests passed, (\d+) tests? failed out of (\d+)", re.MULTILINE)
 _FIELDS: Final = {
     "passed": "passed", "xpassed": "passed", "passing": "passed", "pass": "passed",
     "failed": "failed", "error": "failed", "errors": "failed", "failing": "failed", "fail": "failed",

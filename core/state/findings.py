@@ -15,10 +15,11 @@ from msgspec import Struct, field
 
 from core.protocol.documents import AnyDocument, CodeBlockDocument, CodeReferenceDocument, TextDocument
 from core.protocol.review import Finding, FindingStanding, Severity
+from core.text.lazy_pattern import compile_lazily
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("high", "medium", "low")
 SUGGESTION: Final = "suggestion"  # The language of a block that replaces the lines.
-_HEAD: Final = re.compile(
+_HEAD: Final = compile_lazily(
     r"[#>*_\-\d.()\[\]` \t]*\b(?P<severity>high|medium|low)\b[\])*_`]*\s*(?:[:—–-]|\s[-—–])[*_\s]*(?P<title>\S.*)",
     re.IGNORECASE,
 )

@@ -24,6 +24,7 @@ from core.crash_reports import save_crash_report
 from core.syntax.grammars import parse_syntax
 from core.syntax.python_parser import find_compile_error, is_parsed_by_python
 from core.text.json_repairs import to_strict_json
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import split_lines
 
 if TYPE_CHECKING:
@@ -35,20 +36,20 @@ _SCRIPTS: Final = frozenset({".js", ".mjs", ".cjs"})
 # Valid syntax that the grammar, though it covers the rest of the language, rejects.
 _UNREAD: Final = {
     **dict.fromkeys(
-        _PYTHON_ENDINGS, re.compile(r"^\s*lazy\s+(import|from)\b|\b(def|class|type)\s+\w+\s*\[", re.MULTILINE)
+        _PYTHON_ENDINGS, compile_lazily(r"^\s*lazy\s+(import|from)\b|\b(def|class|type)\s+\w+\s*\[", re.MULTILINE)
     ),
     **dict.fromkeys(
         _SCRIPTS,
-        re.compile(
+        compile_lazily(
             r"\bimport\s+(defer|source|type)\b|\bas\s+\w|\baccessor\b|</|/>|@flow\b|\bmatch\s*\(|\|>|#\{|#\[|\bdo\s*\{"
         ),
     ),
-    ".go": re.compile(r"\bnew\("),
-    ".java": re.compile(r"\bimport\s+module\b|\bvalue\s+(class|record)\b|\b(super|this)\(|\bSTR\.|\bwith\s*\{|@"),
+    ".go": compile_lazily(r"\bnew\("),
+    ".java": compile_lazily(r"\bimport\s+module\b|\bvalue\s+(class|record)\b|\b(super|this)\(|\bSTR\.|\bwith\s*\{|@"),
 }
-_TEMPLATE: Final = re.compile(r"\{\{\s*[\w#/>.-]|\{%|<%|%>|<\?|\$\{\{|^(<{7}|={7}|>{7})", re.MULTILINE)
+_TEMPLATE: Final = compile_lazily(r"\{\{\s*[\w#/>.-]|\{%|<%|%>|<\?|\$\{\{|^(<{7}|={7}|>{7})", re.MULTILINE)
 _STRICT_JSON: Final = frozenset({"package.json", "package-lock.json", "composer.json", "manifest.json"})
-_LOOSE_JSON: Final = re.compile(
+_LOOSE_JSON: Final = compile_lazily(
     r"^(ts|js)config\b|^\.|^(babel|deno|biome|turbo|devcontainer|language-configuration|api-extractor|rush|renovate|typedoc"
     r"|settings|launch|tasks|keybindings|extensions|angular|wrangler|nx|tslint|nest-cli|oxlintrc)\b.*\.json$"
 )
@@ -67,11 +68,13 @@ _LEXERS: Final = {
     for ending in endings.split()
 }
 # Brackets have no meaning here in style sheets, whose lexer does not know every form either.
-_STYLE_WORD: Final = re.compile(
+_STYLE_WORD: Final = compile_lazily(
     r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|\burl\(\s*[^\s\"')][^)]*\)|\\.", re.DOTALL
 )
 _OPENING: Final = {")": "(", "]": "[", "}": "{"}
-_CLOSING_TAG: Final = re.compile(r"</[\w.:-]*\s*>|/>")  # a lexer takes its slash for the start of a regular expression
+_CLOSING_TAG: Final = compile_lazily(
+    r"</[\w.:-]*\s*>|/>"
+)  # a lexer takes its slash for the start of a regular expression
 _MARKUP: Final = frozenset({".jsx", ".tsx"})  # text content may contain a bracket, but no brace
 _ASKED: Final = 200
 _COMPILED: Final = (".py", ".pyi")

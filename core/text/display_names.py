@@ -21,6 +21,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
+from core.text.lazy_pattern import compile_lazily
+
 # Alphabets of everyday use (UAX 31, table 5), by the first word of a letter's name; "CJK" are Han characters.
 EVERYDAY_SCRIPTS: Final = frozenset(
     re.findall(
@@ -47,7 +49,7 @@ _KANA_LOOKALIKES: Final = frozenset("ニハカロエタトヘリーノメーへ�
 SINGLE_LOOKALIKES: Final = frozenset(
     "ƄƅƆƉƍƐƖƗƦƧƨƩƷƼƽƾƿǀǁǂǃƎǝȜȝȢȣɁɅǶıȷẝẟỿȦȧǍǎǏǐǑǒǓǔǦǧǴǵĔĕĬĭŢţƫϛ丨丶丿亅亻〇ℓ⁄∕⧸∖⧵∶꞉ːˈʹʼ‐‑‒–−․‥…ꓸ·"
 )
-_WORD_PIECES: Final = re.compile(r"([^\W\d_]+)|.", re.DOTALL)
+_WORD_PIECES: Final = compile_lazily(r"([^\W\d_]+)|.", re.DOTALL)
 ELLIPSIS: Final = "…"
 # C0 without tab and newline, DEL, C1, line and paragraph separators, bidi controls, zero-width and invisible
 # characters, lone surrogates, interlinear and musical format characters, tags, variation selectors beyond emoji.
@@ -61,14 +63,16 @@ MARKS: Final = (
     "\ufe00-\ufe0f\ufe20-\ufe2f"
 )
 _MAX_MARKS: Final = 4
-_UNSAFE_TEXT = re.compile(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
-_UNSAFE_RUNS = re.compile(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})([{MARKS}]+)")
-_TAG_RUN = re.compile("[\U000e0000-\U000e0fff]{2,}")
+_UNSAFE_TEXT = compile_lazily(f"[{HIDDEN}]|[{MARKS}]{{{_MAX_MARKS + 1},}}")
+_UNSAFE_RUNS = compile_lazily(f"([{HIDDEN}])\\1*|([{MARKS}]{{{_MAX_MARKS}}})([{MARKS}]+)")
+_TAG_RUN = compile_lazily("[\U000e0000-\U000e0fff]{2,}")
 _MAX_NAMED: Final = 40  # distinct characters of a run that are spelled out
-_LOOSE_MARK = re.compile(f"[{MARKS}{HIDDEN}]")
-_BLANKS = re.compile("^ +| +$|(?<= ) +")
-_INVISIBLE = re.compile(f"[{HIDDEN}]")
-_PIECES = re.compile(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)  # some letters, Hangul's fillers, are invisible
+_LOOSE_MARK = compile_lazily(f"[{MARKS}{HIDDEN}]")
+_BLANKS = compile_lazily("^ +| +$|(?<= ) +")
+_INVISIBLE = compile_lazily(f"[{HIDDEN}]")
+_PIECES = compile_lazily(
+    rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL
+)  # some letters, Hangul's fillers, are invisible
 _BYTES: Final = range(0x10FF80, 0x110000)  # bytes of invalid UTF-8 on the wire; see `workspace.file_names`
 # Unambiguous signs beyond letters.
 _PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")

@@ -16,6 +16,7 @@ from itertools import groupby
 from typing import Final
 
 from core.text.display_names import HIDDEN, find_script, format_code_point, is_compatibility_form, mark_word
+from core.text.lazy_pattern import compile_lazily
 
 TAB_SIZE: Final = 4
 TAB_SIGN: Final = "⇥"
@@ -55,20 +56,20 @@ SIGN_TWINS: Final = (
 _STRANGE_SCRIPTS: Final = frozenset(
     {"CHEROKEE", "LISU", "COPTIC", "DESERET", "OSAGE", "CARIAN", "LYCIAN", "LYDIAN", "GOTHIC", "OLD"}
 )
-_HARMLESS = re.compile(
+_HARMLESS = compile_lazily(
     "[ -~\t\n\u00a1-\u00a9\u00ab\u00ac\u00ae-\u00b9\u00bb-\u0131\u0134-\u017e\u0180-\u01bf\u01cd-\u01f0\u01f4-\u024f"
     "\u2013\u2014\u2018-\u201e\u2020-\u2022\u2026\u20ac\u2190-\u21e4\u2500-\u25ff\u3001-\u3011\u3041-\u3096"
     "\u30a1-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uff01\uff08-\uff0c\uff1a\uff1b\uff1f]*"
 )
-_PIECES = re.compile(r"([^\W\d_]+)|(.)", re.DOTALL)
-_KEYCAP = re.compile("[0-9#*]\ufe0f\u20e3")
-_UNSEEN_SIGN = re.compile(f"[{UNSEEN}]")
-_OWN_SIGN = re.compile(f"[{OWN_SIGNS}]")
-_PLAIN_IN_PIPES = re.compile("[ -~\t]+|[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")  # parts of Hangul are letters
-_LAST_BLANKS = re.compile(r"[ \t]+\Z")
-_EMOJI_BASE = re.compile(f"[{EMOJI_BASES}]")
-_OWN_MARK = re.compile("U\\+|·|byte ")
-_BETWEEN_WORDS = re.compile(r"[\s,;:.!?…—–\-\"'«»()№]+")
+_PIECES = compile_lazily(r"([^\W\d_]+)|(.)", re.DOTALL)
+_KEYCAP = compile_lazily("[0-9#*]\ufe0f\u20e3")
+_UNSEEN_SIGN = compile_lazily(f"[{UNSEEN}]")
+_OWN_SIGN = compile_lazily(f"[{OWN_SIGNS}]")
+_PLAIN_IN_PIPES = compile_lazily("[ -~\t]+|[\u1100-\u11ff\ua960-\ua97f\ud7b0-\ud7ff]")  # parts of Hangul are letters
+_LAST_BLANKS = compile_lazily(r"[ \t]+\Z")
+_EMOJI_BASE = compile_lazily(f"[{EMOJI_BASES}]")
+_OWN_MARK = compile_lazily("U\\+|·|byte ")
+_BETWEEN_WORDS = compile_lazily(r"[\s,;:.!?…—–\-\"'«»()№]+")
 _SKIN = range(0x1F3FB, 0x1F400)
 
 

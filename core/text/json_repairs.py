@@ -14,30 +14,31 @@ import re
 from typing import Any, Final
 
 from core.records import parse_json, parse_json_part
+from core.text.lazy_pattern import compile_lazily
 
 MAX_LAYERS: Final = 4  # of repeated JSON encoding
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]+")
+_NAME: Final = compile_lazily(r"[A-Za-z0-9_-]+")
 # `to=functions.NAME` addresses a call in the harmony format; servers leave remains of it.
-_ADDRESSED: Final = re.compile(r"(?:^|\s)to=(\S+)")
-_BEHIND_NAME: Final = re.compile(r"<[|｜/].*|\(\s*\)\s*$|\n.*", re.DOTALL)
-_NAMESPACE: Final = re.compile(r"^(?:functions?|tools?|default_api)[.:/]+")
-_NUMBER: Final = re.compile(r":\d+$")
+_ADDRESSED: Final = compile_lazily(r"(?:^|\s)to=(\S+)")
+_BEHIND_NAME: Final = compile_lazily(r"<[|｜/].*|\(\s*\)\s*$|\n.*", re.DOTALL)
+_NAMESPACE: Final = compile_lazily(r"^(?:functions?|tools?|default_api)[.:/]+")
+_NUMBER: Final = compile_lazily(r":\d+$")
 _QUOTES: Final = " \t\r\n`'\":<>"
 # A fence, a tag or a special token before or after the arguments. Superfluous brackets come after them.
 _MARK: Final = r"\s+|```(?:json|\w+\n)?|</?[\w:|-]{1,40}>|<[|｜][^<>|｜{}\"]{1,40}[|｜]>"
-_BEFORE: Final = re.compile(rf"(?:{_MARK})*")
-_BEHIND: Final = re.compile(rf"(?:{_MARK}|[}}\]])*")
+_BEFORE: Final = compile_lazily(rf"(?:{_MARK})*")
+_BEHIND: Final = compile_lazily(rf"(?:{_MARK}|[}}\]])*")
 # The last characters of an object, of a string that holds one, and of marks; a fence may be followed by a word.
 _LAST_SIGNS: Final = frozenset('}"]>`')
-_WORD: Final = re.compile(r"\w+")
-_STRING: Final = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_CONTROL: Final = re.compile(r"(\\.)|([\x00-\x1f])", re.DOTALL)
+_WORD: Final = compile_lazily(r"\w+")
+_STRING: Final = compile_lazily(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_CONTROL: Final = compile_lazily(r"(\\.)|([\x00-\x1f])", re.DOTALL)
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-_PART: Final = re.compile(
+_PART: Final = compile_lazily(
     r"""
     (?P<string> "(?:[^"\\]|\\.)*"? )
     | (?P<comment> //[^\n]* | /\*.*?(?:\*/|\Z) )

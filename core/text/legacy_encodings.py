@@ -18,6 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import is_utf8
 
 COMMON_CHARACTERS: Final = {
@@ -236,29 +237,29 @@ _DEFAULT_MIN_PAIRS: Final = 6
 _MIN_CHARACTERS: Final = 2
 _MIN_SHARE: Final = 0.7  # share of common letters
 _MARGIN: Final = 0.3
-_DECLARED: Final = re.compile(
+_DECLARED: Final = compile_lazily(
     rb"""coding[:=]\s*["']?([-\w.]+)|<\?xml[^>]*\bencoding\s*=\s*["']([-\w.]+)|<meta[^>]*\bcharset\s*=\s*["']?([-\w.]+)"""
     rb"""|@charset\s+["']([-\w.]+)|Content-Type:[^\n]*\bcharset=([-\w.]+)""",
     re.IGNORECASE,
 )
 # Quotes, dashes and the ellipsis of the Windows code pages in typical contexts, and the subset that is no letter of
 # another encoding.
-_TYPOGRAPHY: Final = re.compile(
+_TYPOGRAPHY: Final = compile_lazily(
     rb"(?<![^\W_])[\x91\x93](?=\S)|(?<=[!-~\x85\x92\x94])[\x92\x94](?![^\W_])|(?<=[^\W_])\x92(?=[^\W_])|\x85(?![^\W_])"
     rb"|(?<=\s)[\x96\x97](?=\s)|(?<=[\w\x92\x94.])\x97(?=[\w\x91\x93])|(?<=\d)\x96(?=\d)"
 )
-_SURE_TYPOGRAPHY: Final = re.compile(
+_SURE_TYPOGRAPHY: Final = compile_lazily(
     rb"[A-Za-z]\x92(?:s|t|d|m|re|ve|ll)\b|(?<![^\W_])\x93\w[^\x80-\xff\n]*[!-~]\x94(?![^\W_])|\s[\x96\x97]\s"
 )
 _WINDOWS: Final = ("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258")
-_DECLARABLE: Final = re.compile(r"(iso8859|cp|koi8|gb|big5|euc|shift|mac|johab|tis|hp)")
+_DECLARABLE: Final = compile_lazily(r"(iso8859|cp|koi8|gb|big5|euc|shift|mac|johab|tis|hp)")
 _ASCII: Final = "\t\n\r" + "".join(map(chr, range(0x20, 0x7F)))
 _DECLARING: Final = 1024  # bytes at the start that may declare an encoding
-_BYTE: Final = re.compile("[\udc80-\udcff]")
-_KANA: Final = re.compile("[ぁ-んァ-ヶ]")
+_BYTE: Final = compile_lazily("[\udc80-\udcff]")
+_KANA: Final = compile_lazily("[ぁ-んァ-ヶ]")
 _PUNCTUATION: Final = frozenset("，。、：；（）「」『』！？～…—《》【】・ー　“”‘’")
 _QUOTES: Final = frozenset("«»„“”‘’–—…€£§°·•¿¡©®±×÷\xa0")
-_NO_TEXT: Final = re.compile("[\x80-\x9f\ue000-\uf8ff\ufffd]")  # controls, private use, replacement character
+_NO_TEXT: Final = compile_lazily("[\x80-\x9f\ue000-\uf8ff\ufffd]")  # controls, private use, replacement character
 
 
 class TextEncoding(Struct, frozen=True):

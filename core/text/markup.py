@@ -12,12 +12,14 @@ import re
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
+
 MAX_FENCE_LINE = 512  # characters; a longer line does not open a fence
 LIST_MARKER = r"(?:[-*+]|\d{1,9}[.)])"
-OPENING_FENCE = re.compile(
+OPENING_FENCE = compile_lazily(
     rf"(?P<lead>[ \t]*(?:{LIST_MARKER}[ \t]+)?)(?:(?P<tick>`{{3,}})(?P<i>[^`]*)|(?P<tilde>~{{3,}})(?P<j>.*))"
 )
-_ATTRIBUTE = re.compile(r"""([A-Za-z_][\w:-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|“([^”]*)”|([^\s"'>]+))""")
+_ATTRIBUTE = compile_lazily(r"""([A-Za-z_][\w:-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|“([^”]*)”|([^\s"'>]+))""")
 
 
 class Fence(Struct, frozen=True):

@@ -11,7 +11,9 @@ from typing import Final
 
 from msgspec import Struct
 
-_HUNK: Final = re.compile(r"@@ -\d+(?:,(?P<old>\d+))? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
+from core.text.lazy_pattern import compile_lazily
+
+_HUNK: Final = compile_lazily(r"@@ -\d+(?:,(?P<old>\d+))? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
 
 
 class RightHunk(Struct, frozen=True):

@@ -5,7 +5,6 @@ Writing systems and emoji need some of them; a character in such a context does 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -13,6 +12,7 @@ from typing import Final
 from core.text.counting import count
 from core.text.display_names import HIDDEN
 from core.text.exposure import EMOJI_BASES
+from core.text.lazy_pattern import compile_lazily
 
 MAX_NAMED: Final = 4  # distinct characters
 
@@ -24,11 +24,11 @@ _NON_CHARACTERS = "\ufdd0-\ufdef\ufffe\uffff" + "".join(
 _ARABIC_SIGNS = "\u0600-\u0605\u06dd\u0890\u0891\u08e2"
 _EGYPTIAN_SIGNS = "\U00013430-\U0001343f"
 _SCRIPT_SIGNS = f"{_ARABIC_SIGNS}\u070f\U000110bd\U000110cd{_EGYPTIAN_SIGNS}"
-_INVISIBLE = re.compile(
+_INVISIBLE = compile_lazily(
     f"[{HIDDEN.replace(chr(0x0B) + '-', chr(0x0B) + chr(0x0C) + chr(0x0E) + '-')}\u2800\ufe00-\ufe0f\U0001d159"
     f"\U00016fe4{_SCRIPT_SIGNS}{_NON_CHARACTERS}]|\r(?!\\Z)"
 )
-_ASCII_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
+_ASCII_CONTROLS = compile_lazily(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\r(?!\n)")
 _EMOJI = "\u2190-\u2bff\u3030\u303d\ufe0f\U0001f000-\U0001faff"
 _JOINING = (
     "\u0600-\u06ff\u0750-\u077f\u0870-\u08ff\u0900-\u0dff\u0f00-\u0fff\u1000-\u109f\u1780-\u17d3\ufb50-\ufdff"
@@ -39,7 +39,7 @@ _ARABIC = (
     "\ufdf0-\ufdff\ufe70-\ufefc"
 )
 _HIEROGLYPHS = "\U00013000-\U0001342f"
-_LEGITIMATE = re.compile(
+_LEGITIMATE = compile_lazily(
     "\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{3,6}\U000e007f"  # subdivision flags
     f"|(?<=[{EMOJI_BASES}{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
     f"|(?<=[{_EMOJI}])\u200d(?=[{_EMOJI}])"
@@ -51,9 +51,9 @@ _LEGITIMATE = re.compile(
     f"|(?<=[{_HIEROGLYPHS}])[{_EGYPTIAN_SIGNS}](?=[{_HIEROGLYPHS}])"
     "|\\A\f(?=\\s*\\Z)"  # a form feed between pages of old sources
 )
-_RIGHT_TO_LEFT = re.compile(f"[\u0590-\u05ff\u0700-\u070e\u0710-\u074f\u0780-\u086f\ufb1d-\ufb4f{_ARABIC}]")
-_DIRECTION_MARKS = re.compile("[\u061c\u200e\u200f]")
-_BRAILLE = re.compile("[\u2801-\u28ff]")
+_RIGHT_TO_LEFT = compile_lazily(f"[\u0590-\u05ff\u0700-\u070e\u0710-\u074f\u0780-\u086f\ufb1d-\ufb4f{_ARABIC}]")
+_DIRECTION_MARKS = compile_lazily("[\u061c\u200e\u200f]")
+_BRAILLE = compile_lazily("[\u2801-\u28ff]")
 
 
 def describe_unseen(old: bytes, new: bytes, encoding: str = "utf-8") -> str:

@@ -7,7 +7,6 @@ accepts it. Adjacent halves are joined; a lone one becomes U+FFFD.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable
 from typing import Any, Final, TypeVar
 
@@ -15,9 +14,10 @@ import msgspec
 from msgspec import Struct, field
 
 from core.records import convert
+from core.text.lazy_pattern import compile_lazily
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SURROGATE: Final = compile_lazily("[\ud800-\udfff]")
 _RECORD = TypeVar("_RECORD")
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
@@ -19,13 +18,16 @@ from msgspec import Struct, field
 
 from core.protocol.language import Diagnostic
 from core.records import parse_json_part
+from core.text.lazy_pattern import compile_lazily
 
 NOT_INSTALLED: Final = 113  # The exit code of the script if the program does not exist.
 PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")
 SIDES: Final = ("disk", "pending")
 _CACHE: Final = '"${XDG_CACHE_HOME:-$HOME/.cache}"'
-_AT: Final = re.compile(r"\s*(?:vet: )?(?P<path>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):?)? *(?:- )?(?P<text>.+)")
-_IN_BRACKETS: Final = re.compile(r"(?P<path>[^\s(][^(]*)\((?P<line>\d+),(?P<column>\d+)\): (?P<text>.+)")
+_AT: Final = compile_lazily(
+    r"\s*(?:vet: )?(?P<path>[^\s:][^:]*):(?P<line>\d+):(?:(?P<column>\d+):?)? *(?:- )?(?P<text>.+)"
+)
+_IN_BRACKETS: Final = compile_lazily(r"(?P<path>[^\s(][^(]*)\((?P<line>\d+),(?P<column>\d+)\): (?P<text>.+)")
 _SCRIPTS: Final = frozenset(["js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte"])
 
 

@@ -5,7 +5,6 @@ Ambiguous ones are refused: with user names, backslashes, control characters, or
 
 from __future__ import annotations
 
-import re
 from typing import Final
 from urllib.parse import quote, urljoin
 
@@ -13,10 +12,11 @@ from msgspec import Struct
 
 from core.errors import WebFailed
 from core.sandbox.addresses import HostAndPort, parse_host_and_port
+from core.text.lazy_pattern import compile_lazily
 
 MAX_LENGTH: Final = 4_000  # characters of an address
 _PORTS: Final = {"http": 80, "https": 443}
-_ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?")
+_ADDRESS: Final = compile_lazily(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<host>[^/?#]*)(?P<rest>[^#]*)(?:#.*)?")
 _HINT: Final = "Give http(s)://host/path."
 _UNQUOTED: Final = "%/?:@!$&'()*+,;=~-._[]"  # allowed unquoted in a path and a query
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urljoin
 
+from core.text.lazy_pattern import compile_lazily
+
 MAX_MEMORY_BYTES: Final = 1 << 30  # bytes
 MAX_CPU_SECONDS: Final = 10  # seconds
 PROSE_CPU_SECONDS: Final = 5  # of them, after which an article is read like a page of reference
@@ -32,26 +34,28 @@ _ASIDE: Final = "aside"
 _CONTENT: Final = ("main", "[role=main]", "article", "body")
 _NOTED: Final = frozenset({"main", "article"})
 _MIN_CONTENT_SHARE: Final = 0.3  # of the visible text, that a page's content must have
-_REFRESH: Final = re.compile(r"\s*(\d{1,3})(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'\s][^\"']*)", re.IGNORECASE)
+_REFRESH: Final = compile_lazily(
+    r"\s*(\d{1,3})(?:\.\d*)?\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'\s][^\"']*)", re.IGNORECASE
+)
 _MAX_REFRESH_SECONDS: Final = 10  # seconds after which a page leads elsewhere
 _MAX_FRAME_SHARE: Final = 0.5  # of the visible text: a frame of a page has less, several parts of its content more
 _REFERENCE: Final = "pre, th, dl"  # what an article seldom has, and what is lost where a page is read as one
 _MIN_ARTICLE_CHARS: Final = 1_000  # characters of visible text, below which nothing tells what is around it
 _MIN_PROSE_SHARE: Final = 0.1  # of the visible text, that an article must have
 # Names of what stands around an article, and of what it stands in: Mozilla's Readability (Apache-2.0), shortened.
-_UNLIKELY: Final = re.compile(
+_UNLIKELY: Final = compile_lazily(
     r"breadcrumb|combx|comment|community|cookie|disqus|footer|gdpr|legends|masthead|menu|newsletter|outbrain|pager"
     r"|pagination|popup|promo|related|remark|replies|rss|share|shoutbox|sidebar|social|sponsor|subscribe|supplemental"
     r"|taboola|teaser|widget",
     re.IGNORECASE,
 )
-_LIKELY: Final = re.compile(r"article|body|column|content|entry|main|post|story|text", re.IGNORECASE)
+_LIKELY: Final = compile_lazily(r"article|body|column|content|entry|main|post|story|text", re.IGNORECASE)
 _BLOCKS: Final = "ul, ol, div, section, footer, header, form, figure, p"
 _MOST_LINKS: Final = 0.5  # of the text of a block within an article: more is a list of links
 _ANCHOR_SIGNS: Final = frozenset(
     {"", "#", "¶", "§", "🔗", "\uf0c1", "\u200b"}
 )  # texts of links from a heading to itself
-_LANGUAGE: Final = re.compile(r"(?:language|lang|highlight|highlight-source)-([A-Za-z0-9+#]{1,20})")
+_LANGUAGE: Final = compile_lazily(r"(?:language|lang|highlight|highlight-source)-([A-Za-z0-9+#]{1,20})")
 _NO_LANGUAGE: Final = frozenset({"default", "none"})
 
 

@@ -23,13 +23,14 @@ from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused, WebFailed
 from core.records import decode_json, parse_json
 from core.text.display_names import expose_controls
+from core.text.lazy_pattern import compile_lazily
 from core.web.download import Download
 
 READ_SECONDS: Final = 20.0
 MIN_TEXT: Final = 80  # characters below which a page with scripts counts as built by them
 _READER: Final = Path(__file__).with_name("page_reader.py")
-_META_CHARSET: Final = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:-]{1,40})", re.IGNORECASE)
-_HTML_TAG: Final = re.compile(r"<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
+_META_CHARSET: Final = compile_lazily(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?([A-Za-z0-9_:-]{1,40})", re.IGNORECASE)
+_HTML_TAG: Final = compile_lazily(r"<(?:!doctype html|html|head|body)\b", re.IGNORECASE)
 _BOMS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # The charsets of the Encoding Standard, by Python's names. Python's other codecs are not for pages, and some take
 # quadratic time (punycode).
@@ -54,7 +55,7 @@ PART_CHARS: Final = 16_000  # of a requested part
 MAX_HEADINGS: Final = 60
 MAX_MATCHES: Final = 12
 _AROUND: Final = 240  # characters of context around a match
-_HEADING: Final = re.compile(r"^```[\s\S]*?^```|^(#{1,4}) +(\S.{0,110})", re.MULTILINE)  # or a block of code
+_HEADING: Final = compile_lazily(r"^```[\s\S]*?^```|^(#{1,4}) +(\S.{0,110})", re.MULTILINE)  # or a block of code
 
 
 class Page(Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import html
 import json
-import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
 from urllib.parse import quote_plus
@@ -23,6 +22,7 @@ from core.providers.connection.keys import find_key
 from core.records import decode_json
 from core.secrets import Secret
 from core.text.display_names import expose_controls
+from core.text.lazy_pattern import compile_lazily
 from core.web.address import WebAddress, parse_address
 from core.web.download import Download, download
 from core.web.network import GuardedNetwork
@@ -32,7 +32,7 @@ MAX_TITLE: Final = 200  # characters
 HOW_TO_CONFIGURE: Final = (
     'The user can set `provider` in `[web.search]`: "searxng", "brave", "tavily", "exa" or "model".'
 )
-_TAG: Final = re.compile(r"</?[a-zA-Z][^<>]{0,200}>")
+_TAG: Final = compile_lazily(r"</?[a-zA-Z][^<>]{0,200}>")
 
 # Raises if the engine may not be queried; called before the request.
 ApproveEngine = Callable[[WebAddress], Awaitable[None]]

@@ -17,12 +17,15 @@ from typing import Final
 from msgspec import Struct
 
 from core.records import parse_json, parse_toml
+from core.text.lazy_pattern import compile_lazily
 
-_CALL: Final = re.compile(
+_CALL: Final = compile_lazily(
     r"(?<![\w./-])(npm|pnpm|yarn|bun|nr|run-s|run-p|npm-run-all2?|composer|deno|wireit)(?:\.cmd)?(?=[\s\"',])([^\n;&|]*)"
 )
-_TASK: Final = re.compile(r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']")  # a task of an editor with `"type": "npm"`
-_PREFIXED: Final = re.compile(r"(?<![\w/.-])(?:npm|yarn|pnpm|bun):([\w:.*-]+)")
+_TASK: Final = compile_lazily(
+    r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']"
+)  # a task of an editor with `"type": "npm"`
+_PREFIXED: Final = compile_lazily(r"(?<![\w/.-])(?:npm|yarn|pnpm|bun):([\w:.*-]+)")
 _DIRECTORY_OPTIONS: Final = frozenset({"--prefix", "-C", "--cwd", "--dir", "-w", "--workspace", "-d", "--working-dir"})
 _FILTER_OPTIONS: Final = frozenset({"--filter", "-F", "--workspaces", "-r", "--recursive", "-ws"})
 _RUN: Final = frozenset({"run", "run-script", "rum", "urn", "exec", "task", "workspace", "workspaces", "foreach"})
@@ -32,7 +35,7 @@ _MANIFESTS: Final = {
     "deno": (("deno.json", "tasks"), ("deno.jsonc", "tasks"), ("package.json", "scripts")),
 }
 _PACKAGE: Final = (("package.json", "scripts"),)
-_COMMENT: Final = re.compile(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
+_COMMENT: Final = compile_lazily(r'("(?:[^"\\]|\\.)*")|//[^\n]*|/\*(?:.*?\*/|.*)', re.DOTALL)
 # Scripts that npm, yarn, pnpm and bun run on their own when packages are installed.
 _AUTOMATIC_SCRIPTS: Final = (
     *("pnpm:devPreinstall", "preinstall", "install", "postinstall", "preprepare", "prepare", "postprepare"),
@@ -58,7 +61,7 @@ _ACTING_LINES: Final = {
     "gradle.properties": r"\s*org\.gradle\.(?:jvmargs|java\.home)\s*=",
     ".rspec": r"\s*(?:-r|--require|-I)\b",
 }
-_NPM_KEY: Final = re.compile(
+_NPM_KEY: Final = compile_lazily(
     r"(?:node-options|script-shell|shell|git|node-gyp|editor|viewer|browser|init-module|onload-script"
     r"|(?:global)?-?pnpmfile|use-node-version|(?:global|user)config)\Z"
 )

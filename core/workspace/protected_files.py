@@ -21,6 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.git.layout import GIT_RISK, HOOK_RISK
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.acting_content import find_acting_change
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 
@@ -228,7 +229,9 @@ def _compile_pattern(name: str) -> re.Pattern[str]:
     return re.compile(r"(?:\A|/)" + "[^/]*".join(map(re.escape, name.split("*"))) + r"\Z")
 
 
-_IMPORT: Final = re.compile(rb"^import[ \t]", re.MULTILINE)  # a line that Python executes; weights of a model have none
+_IMPORT: Final = compile_lazily(
+    rb"^import[ \t]", re.MULTILINE
+)  # a line that Python executes; weights of a model have none
 _AUTOMATIC: Final = _RiskTable(PROTECTED)
 _CALLED: Final = _RiskTable(LABELLED)
 

@@ -10,18 +10,18 @@ digits, or is long, or is a line of a key.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from core.filesystem.open_files import read_open_file
 from core.secrets import MASK, count_overlap
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.file_names import fold_name, to_os_name
 
-_HARMLESS = re.compile(
+_HARMLESS = compile_lazily(
     r"\.(example|sample|template|dist|defaults?|schema|pub)(\.json|\.ya?ml)?$|^\.env\.(ci|test)$|^cacert\.pem$"
 )
-_SECRET = re.compile(
+_SECRET = compile_lazily(
     r"\.env|\.env\.[\w.-]+|\.envrc\.private|id_(rsa|dsa|ecdsa|ed25519)(_sk)?|\.netrc|_netrc|\.pypirc|\.git-credentials"
     r"|\.htpasswd|\.pgpass|pgpass\.conf|\.my\.cnf|\.mylogin\.cnf|.+\.(keystore|jks|kdbx?|ppk|p8|ovpn|agekey)"
     r"|\.vault[_-]?(pass(word)?|token)|gha-creds-[\w-]+\.json|secring\.(gpg|pgp)|\.dockercfg|\.?recentservers\.xml"
@@ -29,7 +29,7 @@ _SECRET = re.compile(
     r"|\.authinfo(\.gpg)?|\.rediscli_auth|\.dockerconfigjson|\.dev\.vars\.[\w-]+|http-client\.private\.env\.json"
     r"|\.(github|gitlab|gh|npm|nomad|consul)[-_]token|wallet\.dat|logins\.json|key[34]\.db|.+\.keychain(-db)?"
 )
-_SECRET_IF_IGNORED = re.compile(
+_SECRET_IF_IGNORED = compile_lazily(
     r".+\.(env|pem|key|p12|pfx|tfvars|tfstate|asc|gpg)|.+\.tfvars\.json|.+\.tfstate\.(backup|[\d.]+)|\.npmrc|\.envrc"
     r"|(secrets?|credentials?)(\.[\w-]+)?\.(json|ya?ml|toml|ini|txt|xml)|auth\.json"
     r"|service[-_]?account[\w-]*\.json|kubeconfig|.*[-_.]secrets?|\.?secrets?|client_secret[\w.-]*\.json|\.dev\.vars"
@@ -44,7 +44,7 @@ _SECRET_IF_IGNORED = re.compile(
     r"|appsettings\.[\w-]+\.json|cypress\.env\.json|mnemonic\.txt|wg\d+\.conf|vault[-_]pass(word)?(\.txt)?|\.clasprc\.json"
 )
 # Names that mean nothing without their directory, which hardly ever contains other files.
-_SECRET_TAIL = re.compile(
+_SECRET_TAIL = compile_lazily(
     r"(?:.*/)?(?:\.docker/config\.json|\.kube/(?:config|cache/.+)|\.config/(?:gh|glab-cli|hub|configstore)/.+"
     r"|\.aws/(?:credentials|config)|\.azure/.+\.json|\.config/gcloud/.+|\.codex/auth\.json|\.composer/auth\.json"
     r"|\.m2/settings(?:-security)?\.xml|\.gem/credentials|\.cargo/credentials(?:\.toml)?|\.gnupg/.+"
@@ -60,9 +60,9 @@ _SECRET_TAIL = re.compile(
     r"|\.config/sops/age/keys\.txt|\.local/share/keyrings/.+|\.ssh/(?!known_hosts|config$|.+\.pub$).+)"
 )
 # Names of backup copies by editors and people: `.env~`, `.id_rsa.swp`, `id_rsa.bak`.
-_COPY = re.compile(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
+_COPY = compile_lazily(r"#(.+)#|\.(.+)\.sw[a-p]|(.+?)(?:~|\.(?:bak|backup|old|orig|save))")
 # A part of every name of a secret, in lower case (ignoring case takes five times as long). Most names have none.
-_QUICK_CHECK = re.compile(
+_QUICK_CHECK = compile_lazily(
     r"env|rc|id_|cred|secret|key|pem|p12|pfx|tf|jks|kdb|ppk|pass|cnf|vault|vars|kube|account|s3cfg|boto|rclone|"
     r"databricks|firebase|\.p8|ovpn|auth|gha-|gpg|pgp|\.asc|history|dockercfg|servers|pip|sentry|renv|settings|"
     r"wp-config|properties|htpass|ftp|sync|api|token|wallet|logins|keychain|config|kaggle|toml|wg\d|mnemonic"
@@ -73,8 +73,8 @@ MAX_BYTES = 64 * 1024
 MAX_VALUES = 200
 MIN_LENGTH = 8
 LONG_LENGTH = 20
-_ASSIGNED = re.compile(r"""[\w.-]*?[\w-]["']?\s*[:=]\s*["']?(?P<value>[^\s"',;]+)""")
-_KEY_LINE = re.compile(r"[A-Za-z0-9+/=_-]{40,2000}")
+_ASSIGNED = compile_lazily(r"""[\w.-]*?[\w-]["']?\s*[:=]\s*["']?(?P<value>[^\s"',;]+)""")
+_KEY_LINE = compile_lazily(r"[A-Za-z0-9+/=_-]{40,2000}")
 
 
 def is_secret(rel: str, is_ignored: IsIgnored) -> bool:

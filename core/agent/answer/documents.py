@@ -33,6 +33,7 @@ from core.protocol.documents import (
     TextDocument,
 )
 from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted, ModeName
+from core.text.lazy_pattern import compile_lazily
 
 CodePurpose = Literal["new_code", "example", "suggestion"]
 _TO_DO: Final = frozenset(
@@ -54,12 +55,12 @@ _TO_DO: Final = frozenset(
 )
 _DATA: Final = frozenset({"", "csv", "log", "output", "plain", "plaintext", "text", "txt"})
 # `title="a/b.py"`, `file=a.py`, `filename: a.py`, or the path alone after the language.
-_NAMED: Final = re.compile(r"""(?:\b(?:title|file|filename|path)\s*[=:]\s*)["']?(?P<path>[^"'\s}]+)""")
-_PATH: Final = re.compile(r"(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.\w{1,10}")
-_IN_COMMENT: Final = re.compile(
+_NAMED: Final = compile_lazily(r"""(?:\b(?:title|file|filename|path)\s*[=:]\s*)["']?(?P<path>[^"'\s}]+)""")
+_PATH: Final = compile_lazily(r"(?:[\w.@+-]+/)*[\w@+-][\w.@+-]*\.\w{1,10}")
+_IN_COMMENT: Final = compile_lazily(
     r"\s*(?:#|//|--|;|/\*|<!--)\s*(?:file:\s*)?(?P<path>\S+?)\s*(?:\*/|-->)?\s*", re.IGNORECASE
 )
-_DEFINITION: Final = re.compile(
+_DEFINITION: Final = compile_lazily(
     r"^(?:export\s+|default\s+|pub(?:lic)?(?:\(\w+\))?\s+|private\s+|static\s+|abstract\s+|async\s+)*"
     r"(?:class|def|enum|fn|func|function|impl|interface|module|namespace|object|record|struct|trait|type)\s+\w",
     re.MULTILINE,

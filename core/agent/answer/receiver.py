@@ -6,7 +6,6 @@ Nothing of an answer acts before the answer is complete: tool calls are only col
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -35,6 +34,7 @@ from core.providers.base import (
     UsageReport,
 )
 from core.text.json_repairs import extract_call_name, repair_arguments
+from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset
@@ -44,7 +44,7 @@ CLOSING_PATIENCE = 0.1  # seconds
 YIELD_EVERY = 32  # deltas after which the event loop gets a turn, whatever the provider does
 MAX_CALLS = 128
 _CUT_REASONS = frozenset({"length", "context_full"})
-_NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_NOT_IN_NAME = compile_lazily(r"[^A-Za-z0-9_-]")
 MAX_ARGUMENTS = 10_000_000  # characters
 
 

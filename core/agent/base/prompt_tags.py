@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from core.config.rules.rule import AgentRule, RuleChoice
 from core.secrets import mask_secrets
+from core.text.lazy_pattern import compile_lazily
 
 _OWN_TAGS = (
     "user_info|now|project_layout|repo_map|open_and_recently_viewed_files|git_status|rules?|removed_rule|"
@@ -14,7 +15,7 @@ _OWN_TAGS = (
     "user_query|system_reminder|available_[a-z]+|skill|web_page|web_answer|web_results|"
     "mcp_resource|mcp_prompt"
 )
-_TAG = re.compile(rf"<(?=/?(?:{_OWN_TAGS})\b)", re.IGNORECASE)
+_TAG = compile_lazily(rf"<(?=/?(?:{_OWN_TAGS})\b)", re.IGNORECASE)
 
 
 def wrap_tag(name: str, text: str) -> str:

@@ -16,10 +16,11 @@ from msgspec import Struct
 from core.agent.context.token_meter import measure_messages
 from core.protocol.events import DroppedSpan
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.text.lazy_pattern import compile_lazily
 
-_SECTION: Final = re.compile(r"^<([a-z_]+)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
-_BLOCK: Final = re.compile(r"^<(file|rule) ([^>\n]*)(?<!/)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
-_ATTRIBUTE: Final = re.compile(r'([a-z]+)="([^"]*)"')
+_SECTION: Final = compile_lazily(r"^<([a-z_]+)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+_BLOCK: Final = compile_lazily(r"^<(file|rule) ([^>\n]*)(?<!/)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
+_ATTRIBUTE: Final = compile_lazily(r'([a-z]+)="([^"]*)"')
 MAX_QUOTED: Final = 60  # characters of a prompt
 
 _REASONS: Final = {

@@ -20,11 +20,12 @@ from core.config.rules.rule import RuleChoice, RuleFiles, RuleOccasion, choose_r
 from core.prompts import render
 from core.protocol.events import LoadedRule, MessageAppended, RulesLoaded
 from core.protocol.messages import Message, UserMessage
+from core.text.lazy_pattern import compile_lazily
 from core.tools.base import FetchedRules
 
 MAX_NEAR = 500  # paths whose folders are searched for rule files
-_BLOCK = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
-_REMOVED = re.compile(r'<removed_rule path="([^"]*)"/>')
+_BLOCK = compile_lazily(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
+_REMOVED = compile_lazily(r'<removed_rule path="([^"]*)"/>')
 
 
 class RuleReview(Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ from core.prompts import render
 from core.protocol.events import SkillActivated
 from core.protocol.messages import Message
 from core.secrets import mask_secrets
+from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import find_nearest_names
 from core.tools.base import SkillRequest, SkillText
 
@@ -48,9 +49,9 @@ MAX_COMMANDS: Final = 20
 MAX_PINNED: Final = 20_000  # characters of one skill that survive a compaction: about 5,000 tokens
 MAX_PINNED_TOGETHER: Final = 100_000
 _CUT: Final = "\n[cut: call activate_skill again for the full text]\n</skill>"
-_LINE: Final = re.compile(r"\A[^\n]*\n")
+_LINE: Final = compile_lazily(r"\A[^\n]*\n")
 TAG: Final = "available_skills"
-_TOLD_NAME: Final = re.compile(r"^- ([\w.:-]+): ", re.MULTILINE)
+_TOLD_NAME: Final = compile_lazily(r"^- ([\w.:-]+): ", re.MULTILINE)
 
 
 async def run_injected(permissions: CallPermissions, command: str) -> str:

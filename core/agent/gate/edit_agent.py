@@ -22,12 +22,13 @@ from core.errors import ProviderError
 from core.prompts import render
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.syntax.flaws import describe_first_flaw
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import number_lines
 from core.tools.base import EditRequest
 
 MAX_TRIES = 2
 MAX_FILE_CHARS = 400_000  # characters of a file in a request
-_FENCED_BLOCK = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCED_BLOCK = compile_lazily(r"```(?:json)?[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 
 
 async def resolve_edit(side: SideRequests, order: EditRequest) -> str:

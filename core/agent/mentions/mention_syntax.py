@@ -17,6 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.languages import detect_language
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import Fence, track_fence
 
 SPECIAL_WORDS: Final = {
@@ -43,23 +44,23 @@ _OTHER_WORDS: Final = frozenset(
         "ts-ignore", "ts-nocheck", "typedef",
     }
 )  # fmt: skip
-_MENTION: Final = re.compile(
+_MENTION: Final = compile_lazily(
     r"(?<![\w@/.+-])@(?:(https?://[^\s\"'`<>]{1,4000})|\"([^\"\n]{1,400})\"|([^\s\"'`<>|,;()\[\]{}@]{1,400}))"
 )
 _PAIRS: Final = {")": "(", "]": "[", "}": "{"}
-_SUFFIX: Final = re.compile(r"(?::(\d{1,7})(?:-(\d{1,7})|:\d{1,5})?|#L(\d{1,7})(?:-L?(\d{1,7}))?)")
-_LAST_SUFFIX: Final = re.compile(rf"{_SUFFIX.pattern}$")
-_UNFINISHED_LINES: Final = re.compile(r"(?<=.)(?::(?:\d+(?:-\d*)?)?|#(?:L(?:\d+(?:-L?\d*)?)?)?)$")
-_SPAN: Final = re.compile(r"(?<!`)(`{1,2})(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_SUFFIX: Final = compile_lazily(r"(?::(\d{1,7})(?:-(\d{1,7})|:\d{1,5})?|#L(\d{1,7})(?:-L?(\d{1,7}))?)")
+_LAST_SUFFIX: Final = compile_lazily(rf"{_SUFFIX.pattern}$")
+_UNFINISHED_LINES: Final = compile_lazily(r"(?<=.)(?::(?:\d+(?:-\d*)?)?|#(?:L(?:\d+(?:-L?\d*)?)?)?)$")
+_SPAN: Final = compile_lazily(r"(?<!`)(`{1,2})(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
 _END_OF_PIPED: Final = "\n</stdin>"
-_PIPED: Final = re.compile(rf"<stdin>\n.*?{_END_OF_PIPED}", re.DOTALL)
-_DOTTED: Final = re.compile(r"[a-z_]\w*(?:\.\w+)+")
-_PACKAGE: Final = re.compile(r"[a-z0-9~][a-z0-9._~-]*/[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*")
-_CODE_LINE: Final = re.compile(
+_PIPED: Final = compile_lazily(rf"<stdin>\n.*?{_END_OF_PIPED}", re.DOTALL)
+_DOTTED: Final = compile_lazily(r"[a-z_]\w*(?:\.\w+)+")
+_PACKAGE: Final = compile_lazily(r"[a-z0-9~][a-z0-9._~-]*/[A-Za-z0-9._~-]+(?:/[A-Za-z0-9._~-]+)*")
+_CODE_LINE: Final = compile_lazily(
     r"\s*(?:@|def |async |class |export |public |private |protected |static |abstract |final |function |func |fn |"
     r"interface |enum |let |const |var |val |readonly |pub )"
 )
-_NOT_NEWLINE: Final = re.compile(r"[^\n]")
+_NOT_NEWLINE: Final = compile_lazily(r"[^\n]")
 NO_LINE: Final = -1
 """The start of a mention with line 0, as opposed to `start` 0, which is the whole file."""
 MAX_PARSED: Final = 200  # mentions of a prompt
@@ -68,14 +69,14 @@ TextSpan = tuple[int, int]
 MAX_SCANNED: Final = 60_000  # characters of a prompt
 MAX_NAMES: Final = 60  # of one kind
 _IDENTIFIER = r"[A-Za-z_$][\w$]*"
-_TRACEBACK: Final = re.compile(r"File \"([^\"\n]{1,400})\", line (\d{1,7})")
-_PATH: Final = re.compile(
+_TRACEBACK: Final = compile_lazily(r"File \"([^\"\n]{1,400})\", line (\d{1,7})")
+_PATH: Final = compile_lazily(
     r"(?<![\w/.@:\\-])((?:\.{0,2}/)?[\w+-][\w.+-]{0,200}(?:/[\w.+\-\[\]()]{0,200}[\w\])+-]){0,30})"
     r"(?::(\d{1,7})(?:-(\d{1,7}))?)?(?![\w/])"
 )
-_SYMBOL: Final = re.compile(rf"(?<![\w$@/.-])({_IDENTIFIER}(?:(?:\.|::|#){_IDENTIFIER})*)(\(\s*\))?")
-_QUOTED: Final = re.compile(rf"`({_IDENTIFIER}(?:(?:\.|::|#){_IDENTIFIER})*)(?:\([^`\n]*\))?`")
-_WRITTEN_AS_CODE: Final = re.compile(r"[a-z0-9$][A-Z]|[A-Za-z0-9$]_[A-Za-z0-9$]|^_+[a-z]|[A-Z]{2}[a-z]")
+_SYMBOL: Final = compile_lazily(rf"(?<![\w$@/.-])({_IDENTIFIER}(?:(?:\.|::|#){_IDENTIFIER})*)(\(\s*\))?")
+_QUOTED: Final = compile_lazily(rf"`({_IDENTIFIER}(?:(?:\.|::|#){_IDENTIFIER})*)(?:\([^`\n]*\))?`")
+_WRITTEN_AS_CODE: Final = compile_lazily(r"[a-z0-9$][A-Z]|[A-Za-z0-9$]_[A-Za-z0-9$]|^_+[a-z]|[A-Z]{2}[a-z]")
 MAX_NAME: Final = 200  # characters
 _PROSE: Final = frozenset(
     {

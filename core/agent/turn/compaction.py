@@ -31,6 +31,7 @@ from core.protocol.events import AnyEvent, ContextCompacted, Notice
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.shell.long_output import shorten_middle
 from core.state.session import SessionState
+from core.text.lazy_pattern import compile_lazily
 
 UNKNOWN_WINDOW = 64_000  # tokens that are assumed for an unknown window
 TAIL_SHARE = 0.25
@@ -39,7 +40,7 @@ NOTES_WORDS = 900
 MAX_NOTES_TOKENS = 4_000
 _CALL, _RESULT, _MESSAGE = 600, 1_500, 4_000  # characters of one call, result or message in the input for the notes
 _shorten = partial(shorten_middle, unit="characters left out")
-_ATTACHED = re.compile(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
+_ATTACHED = compile_lazily(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 
 class Compactor(Struct, frozen=True):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
@@ -24,6 +23,7 @@ from core.protocol.events import AnyEvent, MessageAppended
 from core.protocol.messages import UserMessage
 from core.records import parse_json
 from core.state.session import SessionState
+from core.text.lazy_pattern import compile_lazily
 
 MAX_NUDGES = 2  # empty or truncated answers in a turn after which the model is asked to continue
 MAX_PAUSES = 8  # in a turn
@@ -42,7 +42,7 @@ SAME_FAULT_WARNING = (
 FAULT_ROW_WARNING = (
     "None of your recent calls could run. If it happens once more, the turn is stopped: tell the user what blocks you."
 )
-_VARIES = re.compile(r"['\"`].*?['\"`]|\d+")
+_VARIES = compile_lazily(r"['\"`].*?['\"`]|\d+")
 
 
 class LoopDetected(AgentTuiError):

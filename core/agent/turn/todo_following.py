@@ -7,7 +7,6 @@ model writes into the plan's file, with its edit tool or a command, are read bac
 
 from __future__ import annotations
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
@@ -31,6 +30,7 @@ from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
+from core.text.lazy_pattern import compile_lazily
 from core.tools.base import FileEditDetail, FileEditDetails
 from core.tools.builtin.plans import format_todos
 from core.tools.toolset import Toolset
@@ -39,7 +39,7 @@ from core.tools.toolset import Toolset
 STATUS_ORDER: Final = {"completed": 0, "cancelled": 1, "pending": 2, "in_progress": 3}
 SetStatus = Callable[[str, TodoStatus], Awaitable[Sequence[str]]]
 WORK_ACCESSES = frozenset({Access.PROPOSE, Access.EXEC})
-_WORDS = re.compile(r"[A-Za-z0-9]{3,}")
+_WORDS = compile_lazily(r"[A-Za-z0-9]{3,}")
 
 
 class StatusReadback(Struct, frozen=True, kw_only=True):

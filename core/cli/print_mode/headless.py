@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -50,6 +49,7 @@ from core.sessions.log import STATE_LOST
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
+from core.text.lazy_pattern import compile_lazily
 from core.transports.response import Response, build_refusal, build_response
 from core.transports.session_client import SessionAttachments, SessionView, require_ack
 
@@ -67,7 +67,7 @@ ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
 ACCEPT_ALL: Final = "all"
 ACCEPT_VERIFIED: Final = "verified"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
-_UNDECODED: Final = re.compile("[\udc80-\udcff]")
+_UNDECODED: Final = compile_lazily("[\udc80-\udcff]")
 
 
 def run_print(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +23,14 @@ from core.state.findings import SEVERITIES
 from core.text.counting import count
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
+from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding, ResponseUsage
 
 # Events outside of a turn: they print no line and end no count-down.
 BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)
 # Control and invisible characters, except for joiners, which scripts and emoji need.
-_UNSAFE = re.compile(f"(?![\u200c\u200d])[{HIDDEN}]")
+_UNSAFE = compile_lazily(f"(?![\u200c\u200d])[{HIDDEN}]")
 MAX_SCHEMA = 256 * 1024  # bytes
 MAX_TOLD = 600  # characters of the problem with an answer
 NOT_VALID = "The answer is not the requested JSON: {}"

@@ -10,17 +10,18 @@ import re
 from collections.abc import Iterator, Mapping
 
 from core.secrets import mask_secrets
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import cut_lines
 
 MAX_RULE_BYTES = 32 * 1024
 MAX_READ_BYTES = 256 * 1024  # of any file with instructions; its digest for the trust covers them
 FrontMatter = Mapping[str, str | list[str]]
 MAX_BLOCKS = 3  # editors that import rules prepend a block
-_BLOCK = re.compile(r"\A---[ \t]*\n(?P<front>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEY = re.compile(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<value>.*)|\s*)")
-_OPENED_BLOCK = re.compile(r"---[ \t]*\n[A-Za-z_][\w-]*\s*:")
-_BLOCK_SIGN = re.compile(r"[>|][+-]?[1-9]?[+-]?")
-_YAML_COMMENT = re.compile(r"(?:^|\s)#.*$")
+_BLOCK = compile_lazily(r"\A---[ \t]*\n(?P<front>.*?)^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+_KEY = compile_lazily(r"(?P<key>[A-Za-z_][\w-]*)\s*:(?:\s+(?P<value>.*)|\s*)")
+_OPENED_BLOCK = compile_lazily(r"---[ \t]*\n[A-Za-z_][\w-]*\s*:")
+_BLOCK_SIGN = compile_lazily(r"[>|][+-]?[1-9]?[+-]?")
+_YAML_COMMENT = compile_lazily(r"(?:^|\s)#.*$")
 
 
 class UnreadableRule(ValueError):
@@ -41,27 +42,27 @@ def decode_rule(data: bytes, limit: int = MAX_RULE_BYTES) -> tuple[str, list[str
 
 
 # The variation selector that turns a symbol into an emoji hides nothing.
-_PICTOGRAPH = re.compile(
+_PICTOGRAPH = compile_lazily(
     "(?<=[\u2000-\u33ff\U0001f000-\U0001faff])\ufe0f(?![\ufe00-\ufe0f])|(?<=[0-9#*])\ufe0f(?=\u20e3)"
 )
 
 
 # The first start of a comment or code counts: a comment in code is visible, code in a comment is not.
-_COMMENT_OR_CODE = re.compile(
+_COMMENT_OR_CODE = compile_lazily(
     r"(?P<comment><!--.*?(?:-->|\Z))|^(?P<fence>`{3,}|~{3,})[^\n]*\n.*?^(?P=fence)|`[^`\n]+`", re.DOTALL | re.MULTILINE
 )
 
 
 # Invisible characters, with the names of their kinds.
 _INVISIBLE: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("Unicode tag character", re.compile("[\U000e0000-\U000e007f]")),
-    ("variation selector", re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef\u180b-\u180d\u180f]")),
-    ("bidirectional control", re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")),
+    ("Unicode tag character", compile_lazily("[\U000e0000-\U000e007f]")),
+    ("variation selector", compile_lazily("[\ufe00-\ufe0f\U000e0100-\U000e01ef\u180b-\u180d\u180f]")),
+    ("bidirectional control", compile_lazily("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")),
     (
         "zero-width character",
-        re.compile("[\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff\u00ad\u034f\u115f\u1160\u3164]"),
+        compile_lazily("[\u200b-\u200d\u2060-\u2065\u206a-\u206f\ufeff\u00ad\u034f\u115f\u1160\u3164]"),
     ),
-    ("control character", re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")),
+    ("control character", compile_lazily("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")),
 )
 
 

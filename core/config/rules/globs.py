@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from core.text.lazy_pattern import compile_lazily
+
 MAX_WILDCARDS = 6  # more could keep the matcher busy for minutes; such a pattern matches nothing
 MAX_IN_NAME = 3  # per segment: the time grows with this power of a name's length
 MAX_DEEP = 4  # of `**`: the time grows with this power of a path's depth
 MAX_PATTERN = 400  # characters
-_TOKEN = re.compile(r"(?:\*\*/)+|\*+|\?|\[!?[^\]/]+\]|\{|\}|,|[^*?{},\[]+|\[")
+_TOKEN = compile_lazily(r"(?:\*\*/)+|\*+|\?|\[!?[^\]/]+\]|\{|\}|,|[^*?{},\[]+|\[")
 
 
 def matches(pattern: str, path: str) -> bool:

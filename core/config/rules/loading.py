@@ -43,6 +43,7 @@ from core.config.rules.rule import AgentRule, RuleFiles
 from core.errors import PathRefused, StateError
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import LoadedRule, RuleKind
+from core.text.lazy_pattern import compile_lazily
 from core.text.markup import Fence, track_fence
 from core.workspace import Workspace
 from core.workspace.secret_files import may_be_secret
@@ -51,8 +52,8 @@ MAX_HOPS = 4
 MAX_IMPORTS = 30
 NO_FILE = frozenset({"not_found", "not_a_file", "path_escapes"})
 PROSE = (".md", ".mdc", ".mdx", ".txt", ".rst")
-_REFERENCE = re.compile(r"(?<![\w@./`\\-])@(~?[\w.\-/][^\s`\"'<>|,;:()\[\]{}*]*)")
-_CODE_SPAN = re.compile(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_REFERENCE = compile_lazily(r"(?<![\w@./`\\-])@(~?[\w.\-/][^\s`\"'<>|,;:()\[\]{}*]*)")
+_CODE_SPAN = compile_lazily(r"(?<!`)(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
 UNTRUSTED_REASON = "it has changed since you trusted this project"
 
 

@@ -10,14 +10,14 @@ The recurrence is that of Needleman & Wunsch (1970), with free runs for markers.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from core.edits.drafts.line_matches import OPENER, DraftToken, find_matches, is_continuation
+from core.text.lazy_pattern import compile_lazily
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
-CLOSER: Final = re.compile(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
+CLOSER: Final = compile_lazily(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")
 _MAX_CELLS: Final = 6_000_000  # of the score table
 
 

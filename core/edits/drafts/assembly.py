@@ -24,9 +24,10 @@ from core.edits.drafts.marker_rules import find_violation
 from core.edits.drafts.markers import is_marker, may_be_marker, may_be_remark, parse_removal
 from core.edits.errors import UndecidedEdit
 from core.edits.indentation import extract_indent, measure_depth
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines
 
-_OPENS = re.compile(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")
+_OPENS = compile_lazily(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")
 MAX_UNMENTIONED: Final = 12  # lines that a draft may drop without mentioning them
 _MAX_CELLS: Final = 300_000  # of a score table above which the alignment is split
 

@@ -27,11 +27,12 @@ from core.edits.drafts.placements import is_single
 from core.edits.errors import UndecidedEdit
 from core.edits.indentation import measure_depth
 from core.syntax.flaws import find_flaws
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, find_changed_span, split_lines
 
 _MANY_COPIES: Final = 3  # lines that are only context if they are repeated
 _LONG_LINE: Final = 16  # characters of a line that is compared with new ones
-_WORDS = re.compile(r"[A-Za-z_]\w.*")
+_WORDS = compile_lazily(r"[A-Za-z_]\w.*")
 REACH: Final = 3  # lines between a removed line and the nearest line that the draft has
 _MAX_COMPARED: Final = 4_000  # lines of a region that is compared line by line
 

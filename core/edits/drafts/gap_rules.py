@@ -6,7 +6,6 @@ counts as the one that a new line replaces.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import cached_property
@@ -18,14 +17,15 @@ from core.edits.drafts.line_keys import is_same_call, parse_line_key
 from core.edits.drafts.line_matches import CONTINUED, PREFIX, compile_subject
 from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, is_distinctive
 from core.edits.drafts.markers import is_marker, may_be_marker
+from core.text.lazy_pattern import compile_lazily
 
 _BRACKETS: Final = ("()", "[]", "{}")
 _FEW: Final = 2  # lines at an end of a piece
 _MANY: Final = 6  # lines that are removed beyond those added, next to a single line
 _SOME: Final = 4  # added lines between two single lines or below a head; removed lines next to an uninformative one
 _LONG: Final = 30  # characters of a line that is unlikely to occur twice by chance
-_SECTION: Final = re.compile(r"\[+[\w.\"' -]+\]+")
-_TEXT: Final = re.compile(r":\s*[|>][+-]?$")
+_SECTION: Final = compile_lazily(r"\[+[\w.\"' -]+\]+")
+_TEXT: Final = compile_lazily(r":\s*[|>][+-]?$")
 _DEFINITION: Final = "definition "
 
 

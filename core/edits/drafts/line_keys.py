@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from core.text.lazy_pattern import compile_lazily
+
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|async|final|override|readonly|"
     r"pub(?:\([^)]*\))?|unsafe|extern|const|virtual|inline|sealed|partial|declare|get|set)\s+)*"
@@ -18,7 +20,7 @@ _COLUMN = (
     r"numeric|decimal|real|float\d*|double|uuid|jsonb?|string|error|byte|rune)"
 )
 _DEFINITIONS: Final = tuple(
-    re.compile(pattern)
+    compile_lazily(pattern)
     for pattern in (
         rf"{_MODIFIERS}(?:data\s+|case\s+)?(?:def|func|fun|function\*?|fn|class|struct|interface|enum|trait|impl|module|namespace|"
         r"type|object|protocol|record|package|macro_rules!)\s+(?P<name>(?:\([^)]*\)\s*)?[\w$.:]+)",
@@ -27,11 +29,11 @@ _DEFINITIONS: Final = tuple(
         rf"{_MODIFIERS}(?:{_TYPE}\s+)+[*&]*(?P<name>[\w$~:]+)\([^;]*\)\s*(?:const|noexcept|override)?$",
     )
 )
-_BLOCK_CALL = re.compile(
+_BLOCK_CALL = compile_lazily(
     r"(?P<name>[\w$.]+\s*\(?\s*(?P<quote>[\"'`])(?:(?!(?P=quote)).)*(?P=quote)).*(?:[{(\[]|\bdo(?:\s*\|[^|]*\|)?|->)$"
 )
 _OTHERS: Final = tuple(
-    re.compile(pattern)
+    compile_lazily(pattern)
     for pattern in (
         rf"{_MODIFIERS}(?:const|let|var|val|static|mut)\s+(?:mut\s+)?(?P<name>[\w$]+|\{{[^}}]*\}}|\[[^\]]*\])\s*[:=]",
         r"from\s+(?P<name>[\w.]+)\s+import\b",
@@ -55,20 +57,20 @@ _OTHERS: Final = tuple(
         rf"(?P<name>[\w\"`]+)\s+[*\[\]]*{_COLUMN}\b(?!\s*\()",
     )
 )
-_RECEIVER = re.compile(r"^\((?:\w+\s+)?\*?(?P<type>[^)]*)\)\s*")
-_STATEMENT = re.compile(
+_RECEIVER = compile_lazily(r"^\((?:\w+\s+)?\*?(?P<type>[^)]*)\)\s*")
+_STATEMENT = compile_lazily(
     r"(?:if|else|elif|for|while|switch|catch|return|try|finally|with|do|when|match|except|await|throw|new|yield|not|raise|"
     r"assert|delete|echo|go|defer|del|in|is|and|or|goto|print|select|insert|update)\b(?!\s*[:=]\s)"
 )
-_CASE = re.compile(r"case\s+(?P<name>.+?)\s*(?::|->|=>)")
+_CASE = compile_lazily(r"case\s+(?P<name>.+?)\s*(?::|->|=>)")
 _KINDS: Final = (
     ("case", _CASE),
     ("block", _BLOCK_CALL),
     *(("definition", pattern) for pattern in _DEFINITIONS),
     *((str(number), pattern) for number, pattern in enumerate(_OTHERS)),
 )
-CALL: Final = re.compile(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
-_CALLED_ONCE: Final = re.compile(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
+CALL: Final = compile_lazily(r"(?P<callee>(?:await\s+)?[\w.$>:-]+\()(?P<given>.*)\)[;,]?")
+_CALLED_ONCE: Final = compile_lazily(r"[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\(")
 
 
 def _name_receiver(match: re.Match[str]) -> str:

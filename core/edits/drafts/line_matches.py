@@ -14,28 +14,29 @@ from typing import Final, Literal, NamedTuple
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.markers import is_marker
 from core.edits.indentation import measure_depth
+from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import measure_similarity
 
 TokenKind = Literal["line", "marker", "removal"]
-CONTINUED: Final = re.compile(
+CONTINUED: Final = compile_lazily(
     r"[)\]}]|</|end\b|fi\b|done\b|esac\b|else\b|elif\b|except\b|finally\b|catch\b|rescue\b|ensure\b|\{$"
 )
-OPENER: Final = re.compile(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
-BRANCH: Final = re.compile(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
-_HEADING: Final = re.compile(r"#{1,6}\s")
+OPENER: Final = compile_lazily(r".*[{(\[:>]\s*$|.*\b(?:do|then|begin)\s*$|#{1,6} ")
+BRANCH: Final = compile_lazily(r"(?:\}\s*)?(?:else|elif|except|finally|catch|rescue|ensure)\b")
+_HEADING: Final = compile_lazily(r"#{1,6}\s")
 _BELOW: Final = 8  # columns that text is deeper than its heading
 _UNKNOWN: Final = -2
 _SIMILAR: Final = 0.75  # similarity of two versions of a line
-_ONCE: Final = re.compile(
+_ONCE: Final = compile_lazily(
     r"(?:return|break|continue|raise|throw|module\.exports|export default)\b"
     r"|[\w.]*\b(?:listen|main|run|start|serve|exit|render|mount)\("
 )
-_MANY: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
-_CALLEE: Final = re.compile(r"(?:await\s+)?[\w.$>:-]+\(")
+_MANY: Final = compile_lazily(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
+_CALLEE: Final = compile_lazily(r"(?:await\s+)?[\w.$>:-]+\(")
 # A line that precedes a definition: an annotation, unless the definition is on its line (`@Test void run() {`), or a
 # remark.
-PREFIX: Final = re.compile(r"@\w(?!.*(?:[\w)>\]]\s*\{|;)$)|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
-SPECIAL: Final = re.compile(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
+PREFIX: Final = compile_lazily(r"@\w(?!.*(?:[\w)>\]]\s*\{|;)$)|#\[|\[[A-Z]\w*(?:\(.*\))?\]$|/\*\*|\*|//|#|--")
+SPECIAL: Final = compile_lazily(r"@[\w.]+\.(?:setter|getter|deleter|register)\b|@(?:typing\.)?overload\b")
 _SAME_DEFINITION: Final = 3000  # score of the same definition
 _COMMON: Final = ("end", "else:", "else {", "} else {", "pass", "return", "break")
 

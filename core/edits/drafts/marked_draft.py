@@ -6,7 +6,6 @@ does not count for lines outside of that block.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
@@ -15,11 +14,12 @@ from typing import Final, NamedTuple
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, CONTINUED, DraftToken, ResultRow
 from core.edits.indentation import measure_depth
+from core.text.lazy_pattern import compile_lazily
 
-OPENS: Final = re.compile(r"[{(\[:]$|\b(?:do|then|begin)$")
-_BARE: Final = re.compile(r"```\S*$|(?:try|do|begin|loop|unsafe|async)\s*[:{]?$")
-LEAVES: Final = re.compile(r"(?:return|raise|throw)\b")
-NAMED: Final = re.compile(r"(?:definition|block) ")
+OPENS: Final = compile_lazily(r"[{(\[:]$|\b(?:do|then|begin)$")
+_BARE: Final = compile_lazily(r"```\S*$|(?:try|do|begin|loop|unsafe|async)\s*[:{]?$")
+LEAVES: Final = compile_lazily(r"(?:return|raise|throw)\b")
+NAMED: Final = compile_lazily(r"(?:definition|block) ")
 
 
 class Gap(NamedTuple):

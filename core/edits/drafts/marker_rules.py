@@ -20,16 +20,17 @@ from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraf
 from core.edits.drafts.piece_rules import PieceRules
 from core.edits.errors import EditError
 from core.edits.indentation import measure_depth
+from core.text.lazy_pattern import compile_lazily
 
-_WORD: Final = re.compile(r"[A-Za-z_]\w+")
-_KEYWORD: Final = re.compile(
+_WORD: Final = compile_lazily(r"[A-Za-z_]\w+")
+_KEYWORD: Final = compile_lazily(
     r"\b(?:self|this|return|raise|throw|new|def|let|const|var|if|else|for|in|of|not|and|or|the|an|is|to|func|fn|function"
     r"|public|private|static|final|void|int|string|true|false|null|none|nil|await|async|import|from|print|assert)\b"
 )
-_CLOSES: Final = re.compile(r"[)\]}]|</|end\b")
-_IMPORT_LINE: Final = re.compile(r"(?:import|from|use|using|#include|require)\b")
-_REPEATS: Final = re.compile(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
-_HEADING: Final = re.compile(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
+_CLOSES: Final = compile_lazily(r"[)\]}]|</|end\b")
+_IMPORT_LINE: Final = compile_lazily(r"(?:import|from|use|using|#include|require)\b")
+_REPEATS: Final = compile_lazily(r"(?:assert\w*|expect|self\.assert\w+|insert into)\b", re.IGNORECASE)
+_HEADING: Final = compile_lazily(r"#{2,6}\s|\[+[\w.\"' -]+\]+$")
 _DEEP: Final = 10**6
 _FEW: Final = 2  # informative lines that are enough to expect one of them in the file
 _MANY: Final = 6  # lines that are removed beyond those added, between lines that the file has twice

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import re
 
-_OPEN = re.compile(
+from core.text.lazy_pattern import compile_lazily
+
+_OPEN = compile_lazily(
     r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|<%#|\{\{!--|\{\{/\*|\{#|\{-|\(\*|#+|--+|%+|;+|\.\.(?=\s+(?:[^\s.]|\.{3}\s*$))|(?:REM|rem)\b|\*|['"]{1,3})\s*"""
 )
-_CLOSE = re.compile(r"""\s*(?:\*+/\}{0,2}|%>|-->|--%>|--\}\}|#\}|-\}|\*\)|['"]{1,3})?\s*[,;]?$""")
-_DOTS = re.compile(r"(?:\.{3,}|\.(?: \.){2,}|…|\[\.{3,}\]|\[…\])")
-_RULES = re.compile(r"[-=~]{2,}\s*(.*[a-zA-Z].*?)\s*[-=~]{2,}")
-_KEYWORD = re.compile(
+_CLOSE = compile_lazily(r"""\s*(?:\*+/\}{0,2}|%>|-->|--%>|--\}\}|#\}|-\}|\*\)|['"]{1,3})?\s*[,;]?$""")
+_DOTS = compile_lazily(r"(?:\.{3,}|\.(?: \.){2,}|…|\[\.{3,}\]|\[…\])")
+_RULES = compile_lazily(r"[-=~]{2,}\s*(.*[a-zA-Z].*?)\s*[-=~]{2,}")
+_KEYWORD = compile_lazily(
     r"\b(?:existing|unchanged|remain\w*|rest|same|previous|other|others|omitted|keep|kept|original|as before|as is|"
     r"above|below|no changes?|not changed|stays?|code|here)\b",
     re.IGNORECASE,
@@ -23,7 +25,7 @@ _THING = (
     r"implementation|logic|section|sections|fields?|items?|entries|props?|properties|styles?|rules?|tests?|it|everything|"
     r"definitions?|document|part|parts)"
 )
-_STAYS = re.compile(
+_STAYS = compile_lazily(
     rf"(?:(?:the |your )?(?:existing|unchanged|previous|remaining|original|other|same) {_THING}\b.{{0,40}}"
     rf"|(?:the )?(?:rest|remainder)(?: of (?:the |this )?.{{0,30}})?(?: .{{0,30}})?"
     r"|(?:there (?:are|is) )?no (?:further |other |more )?(?:changes?|modifications?|edits?)\b.{0,40}"
@@ -38,7 +40,7 @@ _STAYS = re.compile(
     re.IGNORECASE,
 )
 _WHERE = r"(?: (?:here|before|after|above|below))?(?: this(?: \w+)?)?"
-_BARE = re.compile(
+_BARE = compile_lazily(
     rf"(?:no (?:further |other )?changes?{_WHERE}"
     rf"|nothing (?:changes|changed|is changed){_WHERE}"
     rf"|(?:the )?(?:existing|unchanged|remaining) {_THING}(?: (?:here|above|below|unchanged|stays?|remains?))*"
@@ -49,16 +51,16 @@ _BARE = re.compile(
     r"|unchanged|unmodified|same as before|as before)[.:]?",
     re.IGNORECASE,
 )
-_REMOVED = re.compile(
+_REMOVED = compile_lazily(
     r"(?:(?P<what>.+?)\s+(?:(?:is|are|was|were|has been|have been|gets?|to be|will be|being)\s+)?"
     r"(?:now\s+)?(?:removed|deleted|dropped|gone)(?:\s+(?:here|now))?"
     r"|(?:removed?|deleted?|dropped|drop)\s*:?\s+(?P<thing>.+?))[.!]?$",
     re.IGNORECASE,
 )
-_BRACKETED = re.compile(r"[\[<(]([^\[\]<>]*[a-z][^\[\]<>]*)[\])>]", re.IGNORECASE)
-_SPREAD = re.compile(r"\.{3}[\w.]+")
-_BRACED = re.compile(r"(?P<head>.*\S\s*\{)\s*(?P<mark>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
-_COLONED = re.compile(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<mark>\.\.\.|…|#.*)\s*")
+_BRACKETED = compile_lazily(r"[\[<(]([^\[\]<>]*[a-z][^\[\]<>]*)[\])>]", re.IGNORECASE)
+_SPREAD = compile_lazily(r"\.{3}[\w.]+")
+_BRACED = compile_lazily(r"(?P<head>.*\S\s*\{)\s*(?P<mark>/\*.*\*/|//.*|#.*|\.\.\.|…)\s*(?P<close>\}[;,)]*)?\s*")
+_COLONED = compile_lazily(r"(?P<head>\s*(?:(?:async\s+)?def|class|if|for|while|with)\b.*:)\s*(?P<mark>\.\.\.|…|#.*)\s*")
 _MAX_LENGTH = 120  # characters of a marker
 _SENTENCE = 7  # words of a sentence
 

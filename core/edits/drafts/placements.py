@@ -12,7 +12,6 @@ in order, and says whether any other choice comes near.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -32,6 +31,7 @@ from core.edits.drafts.line_costs import (
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, PREFIX, is_continuation
 from core.edits.indentation import measure_depth
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import count_shared_head
 
 START: Final = "\0start"
@@ -49,7 +49,7 @@ _MAX_MARGIN: Final = 45
 _MARGIN_PART: Final = 0.35  # of the cost of the change
 _TIE_MARGIN: Final = 10  # below which two placements are tied
 _EMPTY_MARKER_COST: Final = 20  # of a marker that covers nothing
-_STATEMENT: Final = re.compile(r"[\w.]+\(.*\);?$|export\b")
+_STATEMENT: Final = compile_lazily(r"[\w.]+\(.*\);?$|export\b")
 
 
 class DraftPiece(NamedTuple):

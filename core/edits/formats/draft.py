@@ -23,6 +23,7 @@ from core.edits.drafts.markers import is_marker
 from core.edits.drafts.placed_draft import PlacedDraft, place_draft, replace_all_lines
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.target_file import select_for_file
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.markup import parse_attributes
 
@@ -31,10 +32,10 @@ _HINT: Final = (
     'Write <file_edit path="…" start=1 end=-1>, the new code, </file_edit>; lines are 1-indexed and inclusive, '
     "start=-1 end=-1 appends. Nothing was changed."
 )
-_OPENED = re.compile(r"<file_edit\b([^>]*)>[ \t]*\r?\n?")
-_CLOSING = re.compile(r"</file_edit>")
-_CLOSING_LINE = re.compile(r"^[ \t]*</file_edit>", re.MULTILINE)
-_NUMBER = re.compile(r"[+-]?\d+$")
+_OPENED = compile_lazily(r"<file_edit\b([^>]*)>[ \t]*\r?\n?")
+_CLOSING = compile_lazily(r"</file_edit>")
+_CLOSING_LINE = compile_lazily(r"^[ \t]*</file_edit>", re.MULTILINE)
+_NUMBER = compile_lazily(r"[+-]?\d+$")
 
 
 class FileDraft(Struct, frozen=True, kw_only=True):

@@ -28,16 +28,17 @@ from core.edits.drafts.placed_draft import PlacedDraft, place_draft
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.indentation import measure_depth
 from core.syntax.symbols import Definition, find_definitions
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, split_closed, split_lines
 
 _MANY_PLACES: Final = "its parts fit in more than one place"
 _PROSE: Final = (".md", ".mdx", ".markdown", ".rst")
 _ONE_OF_A_NAME: Final = (".py", ".js", ".jsx", ".mjs", ".cjs", ".go", ".rs", ".rb", ".php", ".c", ".sh")
-_NAMED: Final = re.compile(
+_NAMED: Final = compile_lazily(
     r"(?://|#|--|/\*|<!--)\s*(?:(?:file)?path|file(?:name)?)?\s*:?\s*(?P<path>[\w./\\-]+\.\w+)\s*(?:\*/|-->)?"
 )
-_VALUE_END = re.compile(r'(?:["\d}\]]|true|false|null)\s*$')
-_ENTRY = re.compile(r'\s*(?:["{\[\d-]|true|false|null)')
+_VALUE_END = compile_lazily(r'(?:["\d}\]]|true|false|null)\s*$')
+_ENTRY = compile_lazily(r'\s*(?:["{\[\d-]|true|false|null)')
 
 
 def apply_lazy(text: str, code_edit: str, path: str = "") -> str:

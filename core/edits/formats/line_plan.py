@@ -18,9 +18,10 @@ from msgspec import Struct
 from core.edits.errors import EditError
 from core.edits.matching.line_edit import MatchedBlock, replace_block
 from core.records import parse_json, parse_json_part
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, split_closed, split_lines
 
-_NUMBER = re.compile(r"\s*[+-]?\d+\s*")
+_NUMBER = compile_lazily(r"\s*[+-]?\d+\s*")
 _LISTS: Final = ("edits", "plan", "edit_operations", "operations", "changes")
 _STARTS: Final = ("start_line", "startLine", "start")
 _ENDS: Final = ("end_line", "endLine", "end")
@@ -28,9 +29,9 @@ _TEXTS: Final = ("replacement", "new_text", "content")
 _HINT = (
     "Give a JSON list of {start_line, end_line, replacement}; lines are 1-indexed and inclusive. Nothing was changed."
 )
-_FENCED = re.compile(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
-_TEXT_OR_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
-_BEGINS = re.compile(r"[\[{]")
+_FENCED = compile_lazily(r"```[\w-]*[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_TEXT_OR_COMMA = compile_lazily(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])', re.DOTALL)
+_BEGINS = compile_lazily(r"[\[{]")
 _DECODER: Final = json.JSONDecoder(strict=False)
 _MOST: Final = 200  # positions where a plan may begin
 

@@ -32,27 +32,28 @@ from core.edits.formats.patch_records import (
     split_sign,
 )
 from core.edits.indentation import extract_indent
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import normalise_endings
 from core.text.markup import Fence, track_fence
 
 BEGIN: Final = "*** Begin Patch"
 END: Final = "*** End Patch"
-FILE_HEADER: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+?)\s*$")
-GIT_HEADER: Final = re.compile(r"diff --git (?:\"?a/)(.+?)\"? (?:\"?b/)(.+?)\"?$")
-_HEREDOC = re.compile(
+FILE_HEADER: Final = compile_lazily(r"\*\*\* (Add|Update|Delete) File: (.+?)\s*$")
+GIT_HEADER: Final = compile_lazily(r"diff --git (?:\"?a/)(.+?)\"? (?:\"?b/)(.+?)\"?$")
+_HEREDOC = compile_lazily(
     r"(?:\$ )?(?:bash -l?c ['\"])?(?:(?:apply_?patch|git apply|patch)(?: -\S+)*\s*)?<<-?\s*(['\"]?)(\w+)\1\s*$"
 )
-_COMMAND = re.compile(r"[^ +-].*\b(?:apply_?patch|git apply|patch)\b.*<<")
-_LIST_ITEM = re.compile(r"[-+] \S")
-_RULE = re.compile(r"-{3,}\s*$")
-_SIGNATURE = re.compile(r"-- ?$")
-_VERSION = re.compile(r"\d+\.\d+[\w.() -]*$")
-_TIME = re.compile(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d.*$")
+_COMMAND = compile_lazily(r"[^ +-].*\b(?:apply_?patch|git apply|patch)\b.*<<")
+_LIST_ITEM = compile_lazily(r"[-+] \S")
+_RULE = compile_lazily(r"-{3,}\s*$")
+_SIGNATURE = compile_lazily(r"-- ?$")
+_VERSION = compile_lazily(r"\d+\.\d+[\w.() -]*$")
+_TIME = compile_lazily(r"\s+\d{4}-\d\d-\d\d \d\d:\d\d.*$")
 _PASSED: Final = ("index ", "old mode ", "similarity index ", "dissimilarity index ")
 _NOT_DONE: Final = ("GIT binary patch", "Binary files ", "copy from ", "copy to ")
-_MOVE = re.compile(r"\*\*\* Move to: (.+?)\s*$")
+_MOVE = compile_lazily(r"\*\*\* Move to: (.+?)\s*$")
 _END_OF_FILE: Final = "*** End of File"
-_OTHER_FRAME = re.compile(r"\*\*\* [A-Z]\w+")
+_OTHER_FRAME = compile_lazily(r"\*\*\* [A-Z]\w+")
 
 
 def parse_patch(content: str) -> tuple[FilePatch, ...]:

@@ -12,7 +12,6 @@ refused; it is never applied without an effect.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -27,11 +26,12 @@ from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknow
 from core.edits.matching.misspelling import find_misspelt_context
 from core.edits.matching.new_lines import mend_new_lines
 from core.edits.matching.search_text import SearchText
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Opcode, Splice, TextLines, apply_splices, count_shared_ends, split_whole_lines
 from core.text.similarity import measure_similarity
 
 _MAX_NAMESAKES: Final = 100  # scopes of one anchor
-_CONTINUES = re.compile(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")
+_CONTINUES = compile_lazily(r"[)\]}{#]|(?:else|elif|except|finally|catch|case|default|end)\b|\w+\s*:$")
 _MAX_STARTS = 50  # runs of blank lines that are compared
 _HINT = "Give a line of the file before or after the change. Nothing was changed."
 _STEPS: Final = (("trailing_space", False), ("indentation", False), ("look_alikes", True), ("spacing", True))

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.edits.errors import EditError
+from core.text.lazy_pattern import compile_lazily
 
 Action = Literal["add", "update", "delete"]
 Row = tuple[str, str]
@@ -22,7 +23,7 @@ PATCH_HINT: Final = (
     "A patch is either *** Begin Patch, *** Update File: path, @@, lines that begin with a space, - or +, "
     "*** End Patch; or a unified diff with ---, +++ and @@ lines. Nothing was changed."
 )
-_RANGE = re.compile(r"@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@+ ?(.*)$")
+_RANGE = compile_lazily(r"@@+ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@+ ?(.*)$")
 
 
 class PatchHunk(Struct, frozen=True, kw_only=True):

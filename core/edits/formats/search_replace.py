@@ -26,32 +26,37 @@ from core.edits.errors import EditError, format_part
 from core.edits.formats.target_file import is_same_file
 from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import apply_splices, carry_endings, find_line_number, normalise_endings
 from core.text.markup import has_closing_tag, parse_open_tag
 
-_DASHED: Final = (re.compile(r"-{7,} SEARCH$"), re.compile(r"={7,}$"), re.compile(r"(?:\+{7,}|>{7,}) REPLACE$"))
-_ANGLED: Final = (
-    re.compile(r"\s*<{5,} SEARCH>?\s*$"),
-    re.compile(r"\s*={5,}\s*$"),
-    re.compile(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$"),
+_DASHED: Final = (
+    compile_lazily(r"-{7,} SEARCH$"),
+    compile_lazily(r"={7,}$"),
+    compile_lazily(r"(?:\+{7,}|>{7,}) REPLACE$"),
 )
-_ANY_END = re.compile(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$")
-_GLUED = re.compile(r"((?:\+{7,}|>{7,}) REPLACE)[ \t]*(</(?:file-edit|diff|content)>.*)$")
-_START_LINE = re.compile(r":(start|end)_line:\s*\[?(\d+)\]?\s*$")
-_RULE = re.compile(r"-{7,}\s*$")
-_ESCAPED = re.compile(r"\\(?=(?:[<>=+-]{7}|:(?:start|end)_line:))")
-_NAME = re.compile(r"(?:[^\s]+|[^\n]{0,80}[\w/\\-]\.\w{1,8})$")
-_MISPLACED = re.compile(r"\s*:(?:start|end)_line:")
-_NEARLY = re.compile(r"\s*(<{5,}|>{5,}|-{5,}|\+{5,}) ?(?:SEARCH|REPLAC\w*)\s*>?\s*$")
-_CUT_OFF = re.compile(r"(?:-{7,}|<{7,}) S(?:E(?:A(?:RC?)?)?)?$")
+_ANGLED: Final = (
+    compile_lazily(r"\s*<{5,} SEARCH>?\s*$"),
+    compile_lazily(r"\s*={5,}\s*$"),
+    compile_lazily(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$"),
+)
+_ANY_END = compile_lazily(r"\s*(?:>{5,}|\+{7,}) REPLACE\s*$")
+_GLUED = compile_lazily(r"((?:\+{7,}|>{7,}) REPLACE)[ \t]*(</(?:file-edit|diff|content)>.*)$")
+_START_LINE = compile_lazily(r":(start|end)_line:\s*\[?(\d+)\]?\s*$")
+_RULE = compile_lazily(r"-{7,}\s*$")
+_ESCAPED = compile_lazily(r"\\(?=(?:[<>=+-]{7}|:(?:start|end)_line:))")
+_NAME = compile_lazily(r"(?:[^\s]+|[^\n]{0,80}[\w/\\-]\.\w{1,8})$")
+_MISPLACED = compile_lazily(r"\s*:(?:start|end)_line:")
+_NEARLY = compile_lazily(r"\s*(<{5,}|>{5,}|-{5,}|\+{5,}) ?(?:SEARCH|REPLAC\w*)\s*>?\s*$")
+_CUT_OFF = compile_lazily(r"(?:-{7,}|<{7,}) S(?:E(?:A(?:RC?)?)?)?$")
 _HINT: Final = (
     "A block is: ------- SEARCH, the old lines, =======, the new lines, +++++++ REPLACE; each marker alone on its "
     "line. Write \\======= for a line of the file that looks like a marker. Nothing was changed."
 )
 Parts = tuple[str, str]
-_CONFLICT = re.compile(r"(<{7}|\|{7}|={7}|>{7})(?: .*)?$")
+_CONFLICT = compile_lazily(r"(<{7}|\|{7}|={7}|>{7})(?: .*)?$")
 _NEXT: Final = {"<": "|=", "|": "=", "=": ">", ">": "<"}
-_EQUALS_LINE = re.compile(r"^={5,}\s*$", re.MULTILINE)
+_EQUALS_LINE = compile_lazily(r"^={5,}\s*$", re.MULTILINE)
 
 
 class SearchReplaceBlock(Struct, frozen=True):

@@ -11,13 +11,14 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from core.edits.matching.search_text import ENTITY, SearchText
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, carry_endings, diff_lines, find_ending_near
 
-_ESCAPED = re.compile(r"""\\([ntr'"`$\\/])""")
+_ESCAPED = compile_lazily(r"""\\([ntr'"`$\\/])""")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r"}
-_FENCED = re.compile(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
-_TOKEN = re.compile(r"\w+|\W")
-_RUN = re.compile(r"\S+")
+_FENCED = compile_lazily(r"\s*```[\w+-]*\n(.*?)\n?```\s*", re.DOTALL)
+_TOKEN = compile_lazily(r"\w+|\W")
+_RUN = compile_lazily(r"\S+")
 _MIN_CHARACTERS = 10  # of a text to match leniently
 _QUOTES = "\"'`"
 

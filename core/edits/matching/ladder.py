@@ -29,11 +29,12 @@ from core.edits.matching.line_edit import LineEdit, MatchedBlock
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.new_lines import build_numbered_error, mend_new_text
 from core.edits.matching.search_text import SearchText, replace_look_alikes
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, carry_endings, find_ending_near, find_line_numbers, normalise_endings, split_closed
 
-_DOTS = re.compile(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
+_DOTS = compile_lazily(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")
 _FOLDS = ("trailing_space", "indentation", "look_alikes")
-_LISTING = re.compile(r"\s*\d+(?: ?[|→]|\t|: ?)")
+_LISTING = compile_lazily(r"\s*\d+(?: ?[|→]|\t|: ?)")
 _ONE_PLACE = ("elided", "fuzzy")
 _PLAINER = {
     "fence": characters.strip_fence,

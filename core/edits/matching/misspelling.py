@@ -9,6 +9,7 @@ from typing import Final
 
 from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknown_blanks
 from core.edits.matching.search_text import fold_spacing
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
 
@@ -18,12 +19,12 @@ _MARGIN: Final = 0.1  # by which the best block has to be better
 _MAX_CANDIDATES: Final = 50  # lines more common than that locate no block
 _LONG_LINE: Final = 16  # characters of a line that locates a block by its likeness
 _SHORTEST: Final = 4  # letters that distinguish a slip from another name, in a word or in a part of a name
-_DEFINITION = re.compile(
+_DEFINITION = compile_lazily(
     r"\s*(?:(?:export|default|public|private|protected|static|abstract|async|pub|override)\s+)*"
     r"(?:def|class|func|function|fn|struct|interface|trait|enum|impl|module|namespace|type)\b"
 )
-_WORD = re.compile(r"\w+")
-_PART = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[^\W_A-Za-z]+")
+_WORD = compile_lazily(r"\w+")
+_PART = compile_lazily(r"[A-Z]?[a-z]+|[A-Z]+|[^\W_A-Za-z]+")
 _ENDINGS = ("s", "es", "d", "ed", "er", "ing", "ly", "n")
 
 

@@ -16,22 +16,23 @@ from typing import Final, NamedTuple
 from core.edits.errors import EditError
 from core.edits.indentation import extract_indent
 from core.edits.matching.search_text import ENTITY, SearchText, split_strings
+from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import measure_similarity
 
 QUOTES: Final = "quotes"
 ENTITIES: Final = "entities"
 NUMBERS: Final = "numbers"
 _PAIRS: Final = (("“”„‟", '"'), ("‘’‚‛", "'"))
-_CURLY = re.compile(f"[{''.join(signs for signs, _ in _PAIRS)}]")
-_DELIMITER = re.compile(
+_CURLY = compile_lazily(f"[{''.join(signs for signs, _ in _PAIRS)}]")
+_DELIMITER = compile_lazily(
     r"[(\[{=+!<>&|?]\s*[“‘]|[”’]\s*[)\]};]|^\s*[“‘][^”’]*[”’]\s*[:,]"
     r"|^\s*[\w.-]+\s*:\s*[“‘][^”’]*[”’],?\s*$"
     r"|\b(?:return|import|from|include|require|case|echo|print|puts|in|and|or|not|is|if|elif|when|yield|throw|raise)\s+[“‘]"
 )
-_MARKUP = re.compile(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
-_COMMENT = re.compile(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
-_NUMBER = re.compile(r"\s*(\d+) ?[|→]")
-_BAR = re.compile("[|→]")
+_MARKUP = compile_lazily(r"</[A-Za-z]|<[A-Za-z][^<>\n]*/?>\s*$|/>", re.MULTILINE)
+_COMMENT = compile_lazily(r"(?:^|\s)(?:#+|//+|/?\*+|--|;+|<!--|%)(?:\s|$)|^\s*(?:#|//|/\*|\*)")
+_NUMBER = compile_lazily(r"\s*(\d+) ?[|→]")
+_BAR = compile_lazily("[|→]")
 _ALIKE: Final = 0.6  # similarity from which on a line is a version of another
 
 

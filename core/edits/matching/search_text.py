@@ -12,16 +12,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, normalise_endings, split_lines
 
 Fold = Callable[[str], str]
 
-ENTITY: Final = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")  # HTML entities that stand for signs of code
-_WORD = re.compile(r"\w+")
-_STRING = re.compile(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
-_QUOTE = re.compile(r"[\"'`]")
+ENTITY: Final = compile_lazily(r"&(?:lt|gt|amp|quot|apos|#39|#x27);")  # HTML entities that stand for signs of code
+_WORD = compile_lazily(r"\w+")
+_STRING = compile_lazily(r"""("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|`(?:[^`\\]|\\.)*`)""")
+_QUOTE = compile_lazily(r"[\"'`]")
 _MANY_MATCHES = 200  # after which overlapping ones are skipped
-_NEEDLESS = re.compile(r"\s+(?=\W|$)|(?:(?<=\W)|^)\s+")
+_NEEDLESS = compile_lazily(r"\s+(?=\W|$)|(?:(?<=\W)|^)\s+")
 _LOOK_ALIKE = str.maketrans(
     "‘’‚‛′“”„‟″«»‐‑‒–—―−…\u00a0\u1680\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000",
     "'''''" + '"' * 7 + "-" * 7 + "\x00" + " " * 14,

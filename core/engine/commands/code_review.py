@@ -43,14 +43,15 @@ from core.sandbox.unboxed_run import run_unboxed
 from core.shell.unsandboxed_run import build_unsandboxed_environment
 from core.state.findings import read_findings
 from core.text.counting import count
+from core.text.lazy_pattern import compile_lazily
 from core.text.patch_hunks import list_right_hunks
 from core.tools.base import Reader
 
 REQUEST_SECONDS: Final = 60.0
 MAX_PATCH: Final = 200_000  # characters that the model is sent
-_NUMBER: Final = re.compile(r"(?:PR|MR)?[#!]?(\d+)", re.IGNORECASE)
-_ADDRESS: Final = re.compile(r"(?P<address>https?://\S+?)/(?:-/)?(?:pull|merge_requests)/(?P<number>\d+)\S*")
-_FILE: Final = re.compile(r"^(?=diff --git )", re.MULTILINE)
+_NUMBER: Final = compile_lazily(r"(?:PR|MR)?[#!]?(\d+)", re.IGNORECASE)
+_ADDRESS: Final = compile_lazily(r"(?P<address>https?://\S+?)/(?:-/)?(?:pull|merge_requests)/(?P<number>\d+)\S*")
+_FILE: Final = compile_lazily(r"^(?=diff --git )", re.MULTILINE)
 _BINARY: Final = "\nGIT binary patch\n"
 PENDING: Final = "pending"  # as a branch: heads/pending
 _WORDS: Final = {
@@ -58,7 +59,7 @@ _WORDS: Final = {
     "glab": ("glab", "mr", "diff", "{}", "--color", "never"),
 }
 MAX_FILE: Final = 4_000_000  # bytes of a file in which a quotation is searched
-_ELISION: Final = re.compile(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # marks for omitted lines
+_ELISION: Final = compile_lazily(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # marks for omitted lines
 
 
 class ReviewedCode(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import Final
@@ -20,9 +19,10 @@ from core.protocol import events as ev
 from core.protocol.review import Finding
 from core.state.findings import CodeReview
 from core.text.counting import count
+from core.text.lazy_pattern import compile_lazily
 
 _AGAIN: Final = "/review reviews the current branch."
-_CALL: Final = re.compile(r"/review(?:\s+(\S+))?")
+_CALL: Final = compile_lazily(r"/review(?:\s+(\S+))?")
 
 
 def parse_review(prompt: str) -> str | None:

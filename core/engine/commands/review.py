@@ -7,7 +7,6 @@ accepted hunks are made in parallel to turns.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -32,11 +31,12 @@ from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, 
 from core.shadow.content.paths import format_paths
 from core.shadow.review.verdict_plan import find_hunks, group_changes
 from core.text.counting import count
+from core.text.lazy_pattern import compile_lazily
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
 MAX_MESSAGE: Final = 100_000  # characters
-_NAME: Final = re.compile(r"[\w][\w./+-]{0,200}")
+_NAME: Final = compile_lazily(r"[\w][\w./+-]{0,200}")
 
 
 def prepare_policy(session: Session, command: cmd.ReviewPolicyKeep) -> Effect:

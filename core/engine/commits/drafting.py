@@ -30,15 +30,16 @@ from core.protocol.queries import CommitGroup
 from core.protocol.review import CommitTopic
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
+from core.text.lazy_pattern import compile_lazily
 
 _MAX_TOKENS: Final = 2_000
 _LOG: Final = 12  # messages
 _MAX_MESSAGE: Final = 600  # characters of one of them
 _MAX_DIFF: Final = 24_000  # characters of the diffs in a request
-_MARK: Final = re.compile(r"(?m)^[ \t]*={2,}[ \t]*(\d+)[ \t]*={2,}[ \t]*$")
-_FENCE: Final = re.compile(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
+_MARK: Final = compile_lazily(r"(?m)^[ \t]*={2,}[ \t]*(\d+)[ \t]*={2,}[ \t]*$")
+_FENCE: Final = compile_lazily(r"\A```\w*\n(.*?)\n?```\Z", re.DOTALL)
 _MAX_TITLE: Final = 120  # characters
-_TOPIC: Final = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*)[ \t]*(?::(.*))?$")
+_TOPIC: Final = compile_lazily(r"(?m)^[ \t]*(?:[-*][ \t]*)?(\d+(?:[ \t]*,[ \t]*\d+)*)[ \t]*(?::(.*))?$")
 
 
 class DraftGroup(Struct, frozen=True):

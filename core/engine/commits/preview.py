@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -18,10 +17,11 @@ from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 from core.shadow.diff.hunks import compare_texts
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
+from core.text.lazy_pattern import compile_lazily
 
 MAX_SUBJECT: Final = 72  # characters
 _NOTHING: Final = "nothing that was accepted{} is waiting for a commit."
-_SENTENCE_END: Final = re.compile(r"[.!?](?:\s|$)|\n")
+_SENTENCE_END: Final = compile_lazily(r"[.!?](?:\s|$)|\n")
 
 
 def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:

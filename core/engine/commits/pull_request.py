@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -47,6 +46,7 @@ from core.shell.unsandboxed_run import build_unsandboxed_environment
 from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
+from core.text.lazy_pattern import compile_lazily
 
 PUSH_SECONDS: Final = 300.0
 NOT_VERIFIED: Final = "run by the agent, not verified again"
@@ -54,9 +54,9 @@ BY_OWN_TESTS: Final = "run again in a clean layer, with tests or settings change
 _MAX_BRANCH: Final = 50  # characters
 _MAX_DIFF: Final = 24_000  # characters
 _PROGRAMS: Final = {"github": "gh", "gitlab": "glab"}
-_URL: Final = re.compile(r"https?://[^\s'\"<>]+")
-_SCP: Final = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)")
-_NO_NAME: Final = re.compile(r"[^a-z0-9]+")
+_URL: Final = compile_lazily(r"https?://[^\s'\"<>]+")
+_SCP: Final = compile_lazily(r"(?:[^@/]+@)?([^:/]+):(?!//)")
+_NO_NAME: Final = compile_lazily(r"[^a-z0-9]+")
 
 
 def build_pull_request(session: Session) -> q.PullRequestAnswer:

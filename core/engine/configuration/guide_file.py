@@ -5,7 +5,6 @@ It is one file for all projects, in the state directory. If it can't be read or 
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -19,12 +18,13 @@ from core.filesystem.atomic_write import replace_file
 from core.filesystem.private_directories import make_private_directory
 from core.protocol.commands import GuideKeep
 from core.records import decode_json
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 NEW: Final = "new"
 MAX_HINTS: Final = 200
 MAX_CHOSEN: Final = 8  # entries at the top of the palette
-_CODE: Final = re.compile(r"\.(py|tsx?|jsx?|go|rs|java|kt|cc?|cpp|h|cs|rb|php|swift|scala|exs?|hs)\Z")
+_CODE: Final = compile_lazily(r"\.(py|tsx?|jsx?|go|rs|java|kt|cc?|cpp|h|cs|rb|php|swift|scala|exs?|hs)\Z")
 
 
 class GuideState(Struct, frozen=True, kw_only=True):

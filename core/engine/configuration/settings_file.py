@@ -31,9 +31,10 @@ from core.filesystem.open_beneath import DIRECTORY
 from core.filesystem.private_directories import make_private_directory
 from core.protocol import commands as cmd
 from core.records import parse_toml
+from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_config_dir
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_NAME = compile_lazily(r"[A-Za-z0-9_-]{1,60}")
 _TRIES: Final = 3  # attempts while the file changes meanwhile
 _WRITABLE: Final = 0o222
 

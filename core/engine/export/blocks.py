@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal
@@ -15,10 +14,11 @@ from core.protocol import documents as d
 from core.protocol.review import Check, DiffLine, is_prose
 from core.state.checks import describe_changed_tests, get_check_words
 from core.text.exposure import BLANK_SIGN, TAB_SIGN, expose_blanks
+from core.text.lazy_pattern import compile_lazily
 
 BlockKind = Literal["prose", "line", "code", "diff"]
 LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
-_ODD_BLANKS = re.compile("^ +| +$|(?<= ) +")
+_ODD_BLANKS = compile_lazily("^ +| +$|(?<= ) +")
 SIGNS: Final = {"added": "+", "removed": "-", "context": " ", "gap": "@"}
 
 

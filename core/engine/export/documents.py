@@ -31,8 +31,9 @@ from core.errors import StateError
 from core.protocol.queries import ExportAnswer, ExportFormat, build_export_name
 from core.protocol.review import DiffLine
 from core.sessions.log import SessionLog
+from core.text.lazy_pattern import compile_lazily
 
-_SPECIAL = re.compile(r"([\\`*_\[\]<>#|~])")
+_SPECIAL = compile_lazily(r"([\\`*_\[\]<>#|~])")
 OPEN_LINES: Final = 14  # longer code is folded
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE: Final = """

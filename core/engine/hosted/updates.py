@@ -20,6 +20,7 @@ from core.languages import detect_language
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
+from core.text.lazy_pattern import compile_lazily
 from core.text.lines import diff_lines
 
 MAX_OUTPUT: Final = 100_000  # characters of a result
@@ -32,12 +33,12 @@ _STATUS: Final[Mapping[str, d.TodoStatus]] = {
 }
 _EDITS: Final = frozenset({"edit", "delete", "move"})
 _NO_WORK: Final = frozenset({"think", "switch_mode"})
-_FENCED: Final = re.compile(r"(?s)(?P<fence>```+)[a-z]*\n((?:(?!```).)*?)\n?(?P=fence)")
-_QUOTED: Final = re.compile(r"`([^`]+)`")
+_FENCED: Final = compile_lazily(r"(?s)(?P<fence>```+)[a-z]*\n((?:(?!```).)*?)\n?(?P=fence)")
+_QUOTED: Final = compile_lazily(r"`([^`]+)`")
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash"})
 _NOT_STARTED: Final = frozenset({126, 127})  # exit codes of a shell for a command that it could not start
 # Errors of the agent's own sandbox, which can't be set up inside of the box.
-_NO_SANDBOX: Final = re.compile(
+_NO_SANDBOX: Final = compile_lazily(
     r"^\W*(?:bwrap|sandbox-exec|codex-linux-sandbox|firejail|nsjail|unshare)\b.*:|\blandlock|\bseatbelt\b|\bseccomp\b|"
     r"\bsandbox(?:ing)? (?:error|denied|failed|could not|can't)\b|\b(?:create|apply|start) (?:a |the )?sandbox\b",
     re.MULTILINE | re.IGNORECASE,

@@ -28,14 +28,15 @@ from core.protocol import queries as q
 from core.protocol.queries import ContextAnswer, ContextPart
 from core.protocol.tools import ToolRow
 from core.state.session import SessionState
+from core.text.lazy_pattern import compile_lazily
 from core.tools.toolset import Toolset
 
-_WORD = re.compile(r"\w+")
+_WORD = compile_lazily(r"\w+")
 _FORMATS = frozenset(tool.name for tool in EDIT_TOOLS)
 FORMAT = "an edit format of other models"
 ANNOUNCED_LATER = "described to the model when a turn, mode or model can use it"
 FIXED: Final = "it starts every request, with the same bytes for the whole session"
-_RULE: Final = re.compile(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
+_RULE: Final = compile_lazily(r'<rule path="([^"]*)"[^>\n]*>\n.*?\n</rule>', re.DOTALL)
 Measured = tuple[ContextPart, int]  # a part whose tokens are not counted yet, and its bytes
 
 

@@ -19,6 +19,7 @@ from core.index.reader import IndexReader
 from core.modes import Access, is_granted
 from core.prompts import render
 from core.records import decode_json, parse_toml
+from core.text.lazy_pattern import compile_lazily
 from core.tools.base import Reader
 
 TARGET: Final = "AGENTS.md"
@@ -27,9 +28,9 @@ INDEX_SECONDS: Final = 5.0  # limit of the wait for an index that is being built
 MAX_LANGUAGES: Final = 8
 MAX_NAMED: Final = 40  # targets, scripts or tools of one file
 _MAX_READ: Final = 200_000  # bytes
-_COMMAND: Final = re.compile(r"/init(?:\s+(.*))?", re.DOTALL)
-_MAKE_TARGET: Final = re.compile(r"^([A-Za-z][\w.-]*)\s*:(?![=:])", re.MULTILINE)
-_RECIPE: Final = re.compile(r"^@?([a-z][\w-]*)(?:\s[^:=\n]*)?:(?!=)", re.MULTILINE)
+_COMMAND: Final = compile_lazily(r"/init(?:\s+(.*))?", re.DOTALL)
+_MAKE_TARGET: Final = compile_lazily(r"^([A-Za-z][\w.-]*)\s*:(?![=:])", re.MULTILINE)
+_RECIPE: Final = compile_lazily(r"^@?([a-z][\w-]*)(?:\s[^:=\n]*)?:(?!=)", re.MULTILINE)
 _OTHERS: Final = (
     "CLAUDE.md",
     ".claude/CLAUDE.md",
@@ -41,7 +42,7 @@ _OTHERS: Final = (
     ".github/copilot-instructions.md",
 )
 _OTHER_FOLDERS: Final = (".cursor/rules", ".claude/rules", ".github/instructions")
-_READ_FIRST: Final = re.compile(
+_READ_FIRST: Final = compile_lazily(
     r"(?i)(readme|contributing|development|hacking|architecture)(\.\w+)?|(go|cargo|tox|setup|noxfile|meson|build|pom|"
     r"gemfile|rakefile|composer|mix|cmakelists|dockerfile|compose|requirements[\w-]*|pre-commit-config|\.pre-commit-config"
     r")\.?\w*"

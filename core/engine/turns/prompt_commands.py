@@ -21,9 +21,10 @@ from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 from core.extensions.skills import Skill, SkillSet, load_skills
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.events import SkillActivated
+from core.text.lazy_pattern import compile_lazily
 from core.workspace import Workspace
 
-_CALL: Final = re.compile(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)
+_CALL: Final = compile_lazily(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)
 
 
 class PromptCommands(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from core.index.path_kinds import PathKind, list_wanted_kinds
 from core.index.words import split_words
+from core.text.lazy_pattern import compile_lazily
 
 Shape = Literal["name", "short", "long"]
 
@@ -29,19 +30,19 @@ STOP_WORDS: Final = frozenset(
     )
 )
 
-_NAME = re.compile(r"[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*")
-_JOINT = re.compile(r"\.|::|->|#")
+_NAME = compile_lazily(r"[^\W\d]\w*(?:(?:\.|::|->|#)[^\W\d]\w*)*")
+_JOINT = compile_lazily(r"\.|::|->|#")
 # Anchored at the start of a run of such characters, so that a long run without a match takes linear time.
-_PATH = re.compile(r"(?<![\w.@+\\/-])[\w.@+\\/-]*[\w+-]\.[A-Za-z]\w{0,4}\b|(?<![\w.@+/-])/*(?:[\w.@+-]+/)+[\w@+-]+")
-_COMMENT = re.compile(r"<!--.*?-->", re.DOTALL)
-_ADDRESS = re.compile(r"\b(?:https?|ftp)://\S+")
-_HEADER = re.compile(
+_PATH = compile_lazily(r"(?<![\w.@+\\/-])[\w.@+\\/-]*[\w+-]\.[A-Za-z]\w{0,4}\b|(?<![\w.@+/-])/*(?:[\w.@+-]+/)+[\w@+-]+")
+_COMMENT = compile_lazily(r"<!--.*?-->", re.DOTALL)
+_ADDRESS = compile_lazily(r"\b(?:https?|ftp)://\S+")
+_HEADER = compile_lazily(
     r"\W*(?:describe the (?:bug|issue)|bug(?: report| description)?|description|summary|issue|problem|checklist"
     r"|search before asking|what (?:happened|is wrong)|expected \w+|steps to reproduce|environment|version)\W*",
     re.IGNORECASE,
 )
-_CODED = re.compile(r"\w_\w|[a-z\d][A-Z]|^[A-Z]{2,}[a-z]|^_")
-_TRACEBACK_FRAME = re.compile(r'File "[^"\n]+", line \d+, in (\w+)')
+_CODED = compile_lazily(r"\w_\w|[a-z\d][A-Z]|^[A-Z]{2,}[a-z]|^_")
+_TRACEBACK_FRAME = compile_lazily(r'File "[^"\n]+", line \d+, in (\w+)')
 
 
 class ParsedQuery(Struct, frozen=True, kw_only=True):

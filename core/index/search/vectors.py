@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import math
 import mmap
-import re
 import struct
 from array import array
 from collections import Counter
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from core.index.words import MAX_WORD, split_identifier, stem
+from core.text.lazy_pattern import compile_lazily
 
 _SCALE: Final = struct.Struct("<f")
 _WEIGHT: Final = struct.Struct("<e")
@@ -48,7 +48,7 @@ _SIGNS: Final = bytes(ord("1") if value < 128 else ord("0") for value in range(2
 """Translates an int8 to the binary digit of its sign."""
 STATIC_MODEL: Final = "words256"
 _FOLDER: Final = Path(__file__).parent
-_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_IDENTIFIER = compile_lazily(r"[^\W\d]\w*")
 
 
 class WordTable:

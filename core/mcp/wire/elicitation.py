@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from core.errors import ConfigError, WebFailed
 from core.protocol.documents import Option, Question, QuestionAnswer
 from core.sandbox.plain_text import strip_escapes
+from core.text.lazy_pattern import compile_lazily
 from core.web.address import parse_address
 
 MAX_FIELDS: Final = 20
@@ -29,19 +30,19 @@ DECLINE: Final = "decline"
 DEFAULT: Final = "default"
 LEAVE_OUT: Final = "leave_out"
 _DONE: Final = "done"
-_SECRET: Final = re.compile(
+_SECRET: Final = compile_lazily(
     r"pass[-_ ]?(?:word|phrase|code|wd)|secret|token|api[-_ ]?key|private[-_ ]?key|access[-_ ]?key|credential"
     r"|\bpin\b|\bcvv\b|\bcvc\b|\botp\b|one[-_ ]time|seed phrase|card number",
     re.IGNORECASE,
 )
-_NEGATION: Final = re.compile(r"\b(?:do not|don't|never|must not)\b", re.IGNORECASE)
-_SENTENCE_END: Final = re.compile(r"[.;()\n]+")
-_SENTENCE: Final = re.compile(r"(?<=[.!?;\n])\s+")
-_REQUEST: Final = re.compile(
+_NEGATION: Final = compile_lazily(r"\b(?:do not|don't|never|must not)\b", re.IGNORECASE)
+_SENTENCE_END: Final = compile_lazily(r"[.;()\n]+")
+_SENTENCE: Final = compile_lazily(r"(?<=[.!?;\n])\s+")
+_REQUEST: Final = compile_lazily(
     r"\b(?:enter|type|paste|provide|give|supply|insert|input|send|share|tell|need|what(?:'s| is))\b|[:?]\s*$",
     re.IGNORECASE,
 )
-_WORD_BORDER: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_WORD_BORDER: Final = compile_lazily(r"(?<=[a-z0-9])(?=[A-Z])")
 _NUMBERS: Final = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
 _KINDS: Final[dict[str, type | tuple[type, ...]]] = {
     **dict.fromkeys(("type", "title", "description", "format"), str),

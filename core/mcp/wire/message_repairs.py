@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from core.clock import monotonic
 from core.records import parse_json
+from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import map_texts
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ BOM: Final = "\ufeff"
 NO_JSON: Final = -32700  # JSON-RPC's code of a parse error
 MAX_QUOTED: Final = 300  # characters of an invalid error that are quoted
 _ANSWER_KEYS: Final = {"id", "result", "error"}
-_BROKEN_ANSWER: Final = re.compile(
+_BROKEN_ANSWER: Final = compile_lazily(
     r'\{(?=.*"jsonrpc")(?!.*"method").*?"id"\s*:\s*(?:(\d{1,18})|"([^"\\]{1,200})")', re.DOTALL
 )
 _SEARCHED: Final = 1_000  # characters of an unparsable answer that are searched for its id

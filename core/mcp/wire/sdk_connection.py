@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.wire.message_repairs import parse_messages, repair_streams
 from core.records import convert
 from core.tasks import cancel_tasks
+from core.text.lazy_pattern import compile_lazily
 
 if TYPE_CHECKING:
     import httpx2
@@ -38,7 +38,7 @@ MAX_PAGES_TO_OPEN: Final = 5  # pages per refused call
 RELISTEN_SECONDS: Final = 5.0
 _URL_ELICITATION_REQUIRED: Final = -32042  # error code of a call that requires the user to open pages first
 _SDK_PARSE_ERRORS: Final = ("Failed to parse JSON response", "Failed to parse SSE message")
-_BROKEN_JSON: Final = re.compile(r"Invalid JSON: (.*?) \[")
+_BROKEN_JSON: Final = compile_lazily(r"Invalid JSON: (.*?) \[")
 _LIST_CHANGES: Final = {f"notifications/{name}/list_changed" for name in ("tools", "resources", "prompts")}
 R = TypeVar("R")
 Progress = Callable[[float, "float | None", "str | None"], None]

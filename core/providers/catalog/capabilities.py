@@ -23,10 +23,11 @@ from core.edit_formats import EditFormat
 from core.protocol.messages import Effort, Usage, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 from core.records import convert, decode_json, parse_toml
+from core.text.lazy_pattern import compile_lazily
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.json")
 _PER: Final = 1_000_000  # tokens
-_COMPACT_DATE: Final = re.compile(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)")
+_COMPACT_DATE: Final = compile_lazily(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)")
 _TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "=": str.__eq__,
     "^": str.startswith,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
-import re
 import sys
 from collections.abc import AsyncIterator, Iterator
 from functools import cache
@@ -21,14 +20,15 @@ from typing import Any, Final
 from core.errors import ProviderError
 from core.providers.connection.failures import Api, SilentTooLong, build_event_error, extract_detail
 from core.records import parse_json
+from core.text.lazy_pattern import compile_lazily
 
 MAX_BODY: Final = 65_536
 MAX_ANSWER: Final = 50_000_000  # Bytes of an answer that is one JSON object.
 BODY_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 60.0
-_TYPE: Final = re.compile(r'"type": ?"(?P<type>content_block_[a-z]+|message_[a-z]+|response\.[a-z_.]+)"')
-_DELTA: Final = re.compile(r"content_block_delta|response\.(?!reasoning_summary)[a-z_.]+\.delta")
-_CHUNK: Final = re.compile(r'"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{')
+_TYPE: Final = compile_lazily(r'"type": ?"(?P<type>content_block_[a-z]+|message_[a-z]+|response\.[a-z_.]+)"')
+_DELTA: Final = compile_lazily(r"content_block_delta|response\.(?!reasoning_summary)[a-z_.]+\.delta")
+_CHUNK: Final = compile_lazily(r'"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{')
 _PAGES: Final = ("text/html", "application/xhtml")
 _OBJECTS: Final = ("application/json", "application/problem+json")
 _ANSWERS: Final = frozenset({"choices", "output", "content"})  # A whole answer has one of these fields.

@@ -21,29 +21,30 @@ from core.providers.connection.addresses import NamedProxy, find_proxy
 from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large, parse_wait
 from core.records import parse_json
 from core.secrets import redact
+from core.text.lazy_pattern import compile_lazily
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
 MAX_MESSAGES: Final = 3
 _MESSAGE_KEYS: Final = ("error", "message", "detail", "msg", "errors")
 LONG_WAIT: Final = 20.0  # Seconds from which on a wait is mentioned to the user.
-_MODEL: Final = re.compile(r"model|deployment", re.IGNORECASE)
-_PAGE: Final = re.compile(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
-_DAILY: Final = re.compile(r"PerDay|free-models-per-day")
+_MODEL: Final = compile_lazily(r"model|deployment", re.IGNORECASE)
+_PAGE: Final = compile_lazily(r"<(!doctype|html|head|body)\b", re.IGNORECASE)
+_DAILY: Final = compile_lazily(r"PerDay|free-models-per-day")
 _TIMEOUTS: Final = frozenset({"ReadTimeout", "WriteTimeout", "PoolTimeout", "ConnectTimeout", "TimeoutException"})
 _CONNECT_ERRORS: Final = frozenset({"ConnectError", "ConnectTimeout", "ProxyError", "UnsupportedProtocol"})
 _CUT_ERRORS: Final = frozenset({"RemoteProtocolError", "ReadError", "WriteError", "CloseError", "IncompleteRead"})
 # Messages of TLS about plain bytes, and of TLS servers about a plain request;
 # the last row is how the HTTP library reports a TLS alert.
-_PLAIN_ANSWER: Final = re.compile(
+_PLAIN_ANSWER: Final = compile_lazily(
     r"wrong[ _]version[ _]number|record[ _]layer[ _]failure|\[SSL: HTTP_REQUEST\]|unknown protocol", re.IGNORECASE
 )
-_TLS_REQUIRED: Final = re.compile(
+_TLS_REQUIRED: Final = compile_lazily(
     r"plain HTTP request was sent to HTTPS port|HTTP request to an HTTPS server|plain HTTP to an SSL-enabled server"
     r"|illegal request line|illegal status line: bytearray\(b'\\x1[56]\\x03",
     re.IGNORECASE,
 )
-_HTTP_PROXY: Final = re.compile(r"https?://|[^/]*$", re.IGNORECASE)
+_HTTP_PROXY: Final = compile_lazily(r"https?://|[^/]*$", re.IGNORECASE)
 _CERTIFICATES: Final = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 _TYPES: Final = {
     "authentication_error": 401,
@@ -60,7 +61,9 @@ _TYPES: Final = {
     "invalid_request_error": 400,
 }
 # Codes of a failed response that a retry would get again.
-_PERMANENT: Final = re.compile(r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy")
+_PERMANENT: Final = compile_lazily(
+    r"(invalid|image|empty_image|unsupported|failed_to_download|data_residency)_|.*_policy"
+)
 
 
 class Api(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ import ast
 import gc
 import importlib
 import importlib.util
+import os
 import sys
 import threading
 from importlib.machinery import PathFinder
@@ -131,13 +132,17 @@ def load_sdk(sdk: Sdk) -> ModuleType:
 
 
 def _load_lean(sdk: Sdk) -> ModuleType:
+    _skip_plugins()
     spec = PathFinder.find_spec(sdk)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"No module named {sdk!r}", name=sdk)
     root = Path(spec.origin).parent
     _register(sdk, Path(spec.origin))
-    for path in (path for branch in _WAITING_BRANCHES for path in (root / branch).rglob("__init__.py")):
-        _register(".".join((sdk, *path.parent.relative_to(root).parts)), path)
+    for branch in _WAITING_BRANCHES:
+        for directory, _, names in os.walk(root / branch):
+            if "__init__.py" in names:
+                package = Path(directory)
+                _register(".".join((sdk, *package.relative_to(root).parts)), package / "__init__.py")
     for name in (*DEFERRED, *OPAQUE):
         if name.startswith(f"{sdk}.") and name not in sys.modules:
             _register(name, root.joinpath(*name.split(".")[1:]).with_suffix(".py"))
@@ -145,6 +150,14 @@ def _load_lean(sdk: Sdk) -> ModuleType:
     for name in ("AsyncStream", "Timeout"):
         getattr(client, name)
     return client
+
+
+def _skip_plugins() -> None:
+    """Tell pydantic that it has no plug-ins: looking for them reads the metadata of every installed package (25 ms),
+    and one that happens to be installed would run inside this program."""
+    loader = importlib.import_module("pydantic.plugin._loader")
+    if getattr(loader, "_plugins", ...) is None:
+        loader._plugins = {}  # type: ignore[attr-defined]
 
 
 def _register(name: str, path: Path) -> None:

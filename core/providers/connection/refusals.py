@@ -11,16 +11,18 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
+
 _SWITCH_MODEL: Final = "choose another model with /model"
-_SPAN: Final = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
+_SPAN: Final = compile_lazily(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")
 _UNITS: Final = (86_400.0, 3_600.0, 60.0, 1.0, 0.001)
-_WORDS: Final = re.compile(
+_WORDS: Final = compile_lazily(
     r"(?:try again in|retry (?:in|after)|wait) +(?P<span>(?:\d+(?:\.\d+)?(?:ms|[dhms]))+(?![a-z])"
     r"|\d+(?:\.\d+)? *(?P<unit>milliseconds|seconds?|minutes?))",
     re.IGNORECASE,
 )
 _WORD_SECONDS: Final = {"milliseconds": 0.001, "second": 1.0, "seconds": 1.0, "minute": 60.0, "minutes": 60.0}
-_NUMBER: Final = re.compile(r"\s*\d+(\.\d+)?\s*")
+_NUMBER: Final = compile_lazily(r"\s*\d+(\.\d+)?\s*")
 _MILLISECONDS_SINCE_1970: Final = 100_000_000_000  # Larger numbers are not seconds.
 _DEPTH: Final = 6
 
@@ -57,7 +59,7 @@ _SERVER_FAULTS: Final = tuple(range(500, 600))
 _ECHO_KEYS: Final = frozenset({"input", "ctx", "body", "request", "messages", "prompt", "failed_generation"})
 
 
-_ECHO_TEXT: Final = re.compile(
+_ECHO_TEXT: Final = compile_lazily(
     r"['\"]input['\"]: |input_value=|\bReceived Messages="
     r"|\b(?:messages|prompt)=[\[{'\"]|['\"](?:messages|prompt)['\"]: ",
 )

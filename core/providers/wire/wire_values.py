@@ -7,15 +7,15 @@ the same bytes every time and prompt caches are hit.
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Final
 
 from core.records import parse_json
 from core.text.json_repairs import extract_call_name, repair_arguments
+from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import make_well_formed
 
-_NAME: Final = re.compile(r"[^A-Za-z0-9_-]")
-_ID: Final = re.compile(r"[!-~]{1,64}")
+_NAME: Final = compile_lazily(r"[^A-Za-z0-9_-]")
+_ID: Final = compile_lazily(r"[!-~]{1,64}")
 MAX_NAME: Final = 64
 NO_OUTPUT: Final = "(no output)"  # For an empty result, which not every API accepts.
 clean = make_well_formed

@@ -7,7 +7,6 @@ that the user opened: other work trees share it, and nothing outside of the work
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -16,18 +15,19 @@ from typing import Literal
 from core.git.index import is_same_index
 from core.sandbox.box import BoxRequest
 from core.sandbox.tiers.project_copy import is_opaque, remove_copy
+from core.text.lazy_pattern import compile_lazily
 
 _NAMED = 5
 COMMITS_DROPPED = "Commits and branches are not kept"
 STASH = "refs/stash"
 COMMIT_HINT = "Changed files go to review: once they are accepted, the user can commit them."
 _MAX_COMPARED = 256 << 20  # bytes of a file
-_OWN_PART = re.compile(r"worktrees/[^/]+/")
+_OWN_PART = compile_lazily(r"worktrees/[^/]+/")
 # Files that git leaves behind without a change of the repository: unreferenced objects, its own notes.
-_UNIMPORTANT = re.compile(
+_UNIMPORTANT = compile_lazily(
     r"(?:objects|logs)/.*|.*\.lock|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|MERGE_RR|gc\.\w+)"
 )
-_GIT = re.compile(r"\bgit\b")
+_GIT = compile_lazily(r"\bgit\b")
 
 
 def get_mask_layer_path(upper: Path) -> Path:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -24,8 +23,9 @@ from core.filesystem.atomic_write import replace_file
 from core.records import decode_json
 from core.sandbox.box import Box, Tier
 from core.sandbox.tiers import self_test
+from core.text.lazy_pattern import compile_lazily
 
-_ERRNO = re.compile(r"[\[(](E[A-Z0-9]+)[\])]")
+_ERRNO = compile_lazily(r"[\[(](E[A-Z0-9]+)[\])]")
 _TEXTS = {
     "Operation not permitted": "EPERM",
     "Permission denied": "EACCES",

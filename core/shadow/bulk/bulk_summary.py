@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterator
@@ -14,11 +13,12 @@ from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
 from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.merged_tree import MergedTree
+from core.text.lazy_pattern import compile_lazily
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
 # The names that git, or a tool that extends it, uses in its directory. Files of other programs there mean nothing to
 # git, and accepting a state of git never writes them.
-_GITS_OWN = re.compile(
+_GITS_OWN = compile_lazily(
     r"[A-Z]|(?:index|packed-refs|sharedindex|shallow|refs|reftable|logs|objects|modules|worktrees|info|hooks|config|"
     r"description|branches|remotes|commondir|gitdir|gc|next-index|fsmonitor|rebase|sequencer|rr-cache|lfs|annex|svn)"
 )

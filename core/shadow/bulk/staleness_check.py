@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 import time
 from collections import deque
@@ -37,12 +36,13 @@ from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_layer_path, is_opaque
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories
+from core.text.lazy_pattern import compile_lazily
 from core.workspace import ABSENT
 from core.workspace.file_names import from_os_name, to_os_name
 
 MAX_NEIGHBOURS = 1_000  # entries on disk, in addition to those of layers, that are compared before a command
 TOOL_CACHES = CACHES | {".cache", ".vite", ".vite-temp", ".vitest", ".tmp"}
-_GIT_IGNORED = re.compile(
+_GIT_IGNORED = compile_lazily(
     r"(?:objects|logs|modules)(?:/|\Z)|(?:ORIG_HEAD|FETCH_HEAD|AUTO_MERGE|COMMIT_EDITMSG|TAG_EDITMSG|gc\.\w+)\Z|.*\.lock\Z"
 )
 _PYTHON = (".venv", "venv", "env", ".tox", ".nox", "__pypackages__")

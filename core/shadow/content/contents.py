@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -21,19 +20,20 @@ from core.shadow.diff.diff_lines import CONTEXT, MAX_LINES, MAX_WIDTH
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
 from core.shadow.diff.text_lines import detect_encoding, find_display_encodings, is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
+from core.text.lazy_pattern import compile_lazily
 from core.text.unseen_text import decode_as_shown, describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 
 _DATA: Final = frozenset({"", "json", "markdown", "restructuredtext", "tex", "diff"})
 # Names of code and configuration files without a known language, in lower case.
-_MORE_CODE = re.compile(
+_MORE_CODE = compile_lazily(
     r"\.(awk|tcl|el|lisp|scm|rkt|vbs|bas|fish|nu|cr|v|sv|vhdl?|hbs|ejs|erb|astro|coffee|pas|asm|s|bzl|star|jsonnet|cue|rego"
     r"|sol|psd1|csproj|vbproj|fsproj|props|targets|sln|service|timer|desktop|cron|reg|spec|ebuild|pp|j2|jinja2?|tpl|tmpl"
     r"|mustache|liquid|pug|haml|jsp|aspx?|phtml|hta|wsf)\Z"
     r"|\A(go\.mod|pipfile|justfile|procfile|brewfile|build|workspace|codeowners|crontab|\.env.*|(requirements|constraints)"
     r"[^/]*\.(txt|in))\Z"
 )
-_GENERATED = re.compile(r"[.-]min\.(js|mjs|cjs|css)\Z|\.(svg|lock)\Z|[.-]lock\.[a-z]+\Z|\.lock\.[a-z]+\Z")
+_GENERATED = compile_lazily(r"[.-]min\.(js|mjs|cjs|css)\Z|\.(svg|lock)\Z|[.-]lock\.[a-z]+\Z|\.lock\.[a-z]+\Z")
 _NOT_PROTECTED = FileRisk("")
 
 

@@ -24,10 +24,11 @@ from core.shadow.diff.text_lines import (
     split_lines,
 )
 from core.text.counting import count
+from core.text.lazy_pattern import compile_lazily
 from core.text.legacy_encodings import name_encoding
 
 Marks = tuple[tuple[int, int], ...]
-_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+_WORD = compile_lazily(r"\w+|\s+|.", re.DOTALL)
 _MAX_WORDS = 120  # in the changed middle of a line
 _MIN_SHARED = 0.4  # share of a line's characters that must be common for marks to be useful
 MAX_LINES = 200_000

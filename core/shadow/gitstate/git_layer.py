@@ -8,7 +8,6 @@ and the text of an unfinished commit is not included. Everything else gets a not
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -22,11 +21,12 @@ from core.shadow.gitstate.outcome import STASH, GitOutcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
+from core.text.lazy_pattern import compile_lazily
 
 _LOGGED_BY = "agent-tui <agent-tui@localhost>"
 _ACCEPTED = b"agent-tui: accepted from a command"
-_VERB = re.compile(rb"(?:commit(?: \((?:amend|initial|merge|cherry-pick)\))?|cherry-pick|revert)\Z")
-_CONTROLS = re.compile(rb"[\x00-\x1f\x7f]")
+_VERB = compile_lazily(rb"(?:commit(?: \((?:amend|initial|merge|cherry-pick)\))?|cherry-pick|revert)\Z")
+_CONTROLS = compile_lazily(rb"[\x00-\x1f\x7f]")
 
 
 def _sign_line() -> bytes:

@@ -6,18 +6,18 @@ decides on an object has to see all of it, so the objects are parsed here. A wel
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta, timezone
 
 from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository
+from core.text.lazy_pattern import compile_lazily
 
-_PERSON = re.compile(rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<seconds>\d{1,12}) (?P<zone>[+-]\d{4})\Z")
+_PERSON = compile_lazily(rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<seconds>\d{1,12}) (?P<zone>[+-]\d{4})\Z")
 _ASCII = bytes(range(0x20, 0x7F))
 _MAX_TAGS = 1_000  # nested tags
-_ARMOUR = re.compile(
+_ARMOUR = compile_lazily(
     rb"-----BEGIN (?:PGP|SSH) SIGNATURE-----\n(?:Version: GnuPG[ \w.()/]{0,40}\n)?\n?(?:[A-Za-z0-9+/=]{1,80}\n)+"
     rb"-----END (?:PGP|SSH) SIGNATURE-----\n*\Z"
 )

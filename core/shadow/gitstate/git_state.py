@@ -7,7 +7,6 @@ require.
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
@@ -32,11 +31,12 @@ from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
 from core.shadow.layers.path_classes import is_git_protected
+from core.text.lazy_pattern import compile_lazily
 
-_STATE = re.compile(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
+_STATE = compile_lazily(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
 # Files that git writes all the time and never reads again by itself.
-_QUIETLY_LEFT = re.compile(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
-_SIGNATURE = re.compile(rb"(?m)^gpgsig(?:-sha256)? ")
+_QUIETLY_LEFT = compile_lazily(r"(?:COMMIT_EDITMSG|TAG_EDITMSG|AUTO_MERGE|gc\.pid|gc\.log)\Z|.*\.lock\Z")
+_SIGNATURE = compile_lazily(rb"(?m)^gpgsig(?:-sha256)? ")
 _LEFT_OUT = "left out, not a reference, HEAD, index or object: {}"
 _SUBMODULE = "the commit {} of the submodule {} is left out: accept its files, then commit in {}"
 _UNSIGNED = (

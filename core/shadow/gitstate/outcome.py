@@ -10,7 +10,6 @@ path that was rejected or is pending, `HEAD` has only the content on disk.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
@@ -22,14 +21,15 @@ from core.git.repository import GitFailed
 from core.shadow.content.paths import format_paths
 from core.shadow.gitstate.accepted_content import AcceptedContent, StagedIndex, compute_staged_index
 from core.shadow.gitstate.repository_copy import RepositoryCopy
+from core.text.lazy_pattern import compile_lazily
 
 MAX_COMMITS = 200
 STASH = "refs/stash"
 # References that replace objects or belong to an operation in progress are no state.
 _NO_STATE = ("refs/replace/", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _BRANCH = "ref: refs/heads/"
-_NAME_WITHOUT_CONTROLS = re.compile(r"[^\x00-\x1f\x7f]+\Z")
-_OBJECT_NAME = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_NAME_WITHOUT_CONTROLS = compile_lazily(r"[^\x00-\x1f\x7f]+\Z")
+_OBJECT_NAME = compile_lazily(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
 _MARKED = "commands changed which files git looks at; that is undone: {}"
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import stat
 import zlib
 from collections.abc import Iterator
@@ -23,9 +22,10 @@ from core.git.safe_config import find_last, is_true, render_config
 from core.git.temporary_directories import make_temporary_directory
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
+from core.text.lazy_pattern import compile_lazily
 
-_LOOSE = re.compile(r"[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?\Z")
-_COPIED = re.compile(r"(?:HEAD|packed-refs|index|sharedindex\..*)\Z")
+_LOOSE = compile_lazily(r"[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?\Z")
+_COPIED = compile_lazily(r"(?:HEAD|packed-refs|index|sharedindex\..*)\Z")
 UNDER_WAY = ("rebase-merge", "rebase-apply", "sequencer")
 _ENDED = (*UNDER_WAY, "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
 _MAX_FILE_BYTES = 1 << 20

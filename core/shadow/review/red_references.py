@@ -27,13 +27,14 @@ from core.protocol.review import Change
 from core.shadow.content.paths import list_parents
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
 from core.shadow.review.red_words import BINARY, CODE, ENDINGS, SHELL, Mark, RedWords, is_common, read_words, sort_words
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.acting_content import PARTLY_ACTING, RunnerCall, list_acting_parts, read_scripts, select_scripts
 from core.workspace.file_names import fold_name, is_git_internal
 from core.workspace.path_status import PathKind
 from core.workspace.protected_files import BUILD_SERVER_RISK, find_file_risk, may_hold_protected
 
-_COMPILED = re.compile(r"\.(?:go|rs|kts?|gradle)\Z", re.I)
-_PLAIN = re.compile(r"[\w.@+~-]+\Z")
+_COMPILED = compile_lazily(r"\.(?:go|rs|kts?|gradle)\Z", re.I)
+_PLAIN = compile_lazily(r"[\w.@+~-]+\Z")
 _MAX_FILES = 600  # files that are read
 _MAX_LISTED = 3_000  # names in directories
 _MAX_BYTES = 256 << 10

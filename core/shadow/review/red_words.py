@@ -15,71 +15,72 @@ from itertools import product
 
 from msgspec import Struct
 
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.acting_content import RunnerCall, cut_blocks, find_calls
 
-CODE = re.compile(
+CODE = compile_lazily(
     r"\.(?:sh|bash|zsh|fish|[cm]?[jt]sx?|pyw?|rb|p[lm]|php|lua|vim|el|exs?|jl|r|groovy|psm?1|bat|cmd|rs|go|mk|gradle|kts"
     r"|nix|awk)\Z",
     re.I,
 )
-BINARY = re.compile(r"\.(?:jar|so|dylib|dll|pyd|pyc|node|wasm|exe)\Z", re.I)
-SHELL = re.compile(r"\.(?:sh|bash|zsh|fish|ps1|bat|cmd|awk)\Z", re.I)
+BINARY = compile_lazily(r"\.(?:jar|so|dylib|dll|pyd|pyc|node|wasm|exe)\Z", re.I)
+SHELL = compile_lazily(r"\.(?:sh|bash|zsh|fish|ps1|bat|cmd|awk)\Z", re.I)
 _MAX_WORDS = 4_000  # of one text
 _MAX_GLOBS = 200
 _MAX_STARS = 3  # wildcards of one name
 _MAX_WORD = 2_000  # characters, including the braces in it
 _WILDCARDS = {"*": "[^/\n]*", "?": "[^/\n]"}
 _ANY = "\1"  # the value of a variable
-_VARIABLES = re.compile(
+_VARIABLES = compile_lazily(
     r"\$\{\{.{0,200}?\}\}|\{\{.{0,200}?\}\}|<<.{0,200}?>>|\$\{[^{}\n]*\}|\$[A-Za-z_]\w*\$?|\$[0-9@*]|%\w+%|`[^`\n]*`|\$\(\)"
 )
-_INNER_COMMAND = re.compile(r"\$\(([^()]*)\)")
-_BRACES = re.compile(r"([^\s{},;\"'()|&]{0,200})\{([^{}\n]{0,500}[,.][^{}\n]{0,500})\}([^\s{},;\"'()|&]{0,200})")
-_CLASS = re.compile(r"(?<=[\w/.*-])\[[^\]\s,]{1,40}\](?=[\w.*-])")
-_TOKEN = re.compile(r"([\w.@+~*?/\1-]+)(:(?=\s|$))?", re.MULTILINE)
-_WORD = re.compile(r"[\w.@+~${}/\\-]+")
-_LEADING = re.compile(r"^(?:\$\w+|\$\{[^{}]*\}+|\$\{\{[^{}]*\}\}|\\)/+")
-_RUNS_ALL = re.compile(r"run-parts|_path\b|\bpath=|\bfor\s+\w+\s+in\b|\bxargs\b")
-_COMMON = re.compile(
+_INNER_COMMAND = compile_lazily(r"\$\(([^()]*)\)")
+_BRACES = compile_lazily(r"([^\s{},;\"'()|&]{0,200})\{([^{}\n]{0,500}[,.][^{}\n]{0,500})\}([^\s{},;\"'()|&]{0,200})")
+_CLASS = compile_lazily(r"(?<=[\w/.*-])\[[^\]\s,]{1,40}\](?=[\w.*-])")
+_TOKEN = compile_lazily(r"([\w.@+~*?/\1-]+)(:(?=\s|$))?", re.MULTILINE)
+_WORD = compile_lazily(r"[\w.@+~${}/\\-]+")
+_LEADING = compile_lazily(r"^(?:\$\w+|\$\{[^{}]*\}+|\$\{\{[^{}]*\}\}|\\)/+")
+_RUNS_ALL = compile_lazily(r"run-parts|_path\b|\bpath=|\bfor\s+\w+\s+in\b|\bxargs\b")
+_COMMON = compile_lazily(
     r"(?:index|main|mod|lib|__init__|__main__|app|tests?|utils?|types|server|client|cli|setup|build|run|config|conftest|"
     r"manage|base|common|core|api|models?|views|version|install|start)\.\w+\Z"
 )
-_PLACES = re.compile(
+_PLACES = compile_lazily(
     r"(?:PATH_add|path_add|source_env(?:_if_exists)?|uses:|core\.hooksPath|_\.path)[\s\"'=:\[]+([^\s\"',\]]+)"
 )
-_RUN = re.compile(
+_RUN = compile_lazily(
     r"(?:^|[\s;&|({\"'])(?:source|so|sh|bash|zsh|dash|python3?|ruby|perl|php|exec|dotenv(?:_if_exists)?)"
     r"\s+(?:-\S+\s+){0,8}[\"']?([\w.@+~${}/-]+)",
     re.MULTILINE,
 )
-_SOURCED = re.compile(r"(?:^|[;&|({\"'`:]|\b(?:then|do|else)\s|-\s)[ \t]*\.\s+[\"']?([\w.@+~${}/-]+)", re.MULTILINE)
-_PROGRAMS = re.compile(
+_SOURCED = compile_lazily(r"(?:^|[;&|({\"'`:]|\b(?:then|do|else)\s|-\s)[ \t]*\.\s+[\"']?([\w.@+~${}/-]+)", re.MULTILINE)
+_PROGRAMS = compile_lazily(
     r"(?:^|[\s;&|({\"'/])(?:node|bun|tsx|ts-node|nodemon|deno\s+run)\s+(?:-\S+\s+){0,8}[\"']?([\w.@+~${}/-]+)",
     re.MULTILINE,
 )
-_MODULES = re.compile(r"(?:python|pypy|\bpy\b|uv\s+run|coverage\s+run)[^\n;|&]{0,80}?[\s\"',]-m[\s\"',]+([\w.]+)")
-_INLINE_PYTHON = re.compile(r"python\S{0,20}\s+(?:-\S+\s+){0,8}?-c\s+[\\\"']*([^\n]*)")
-_IMPORTS = re.compile(r"(?:^|[;\"'])[ \t]*import\s+([\w., \t]+)", re.MULTILINE)
-_FROM = re.compile(r"(?:^|[;\"'])[ \t]*from\s+(\.*)([\w.]*)\s+import\s+(?:\(([^)]*)\)|([\w., \t*]+))", re.MULTILINE)
-_CALLED_IMPORTS = re.compile(r"(?:__import__|import_module|run_module)\(\s*[\"']([\w.]+)")
-_RUST = re.compile(r"\bmod\s+(?:r#)?(\w+)\s*;")
-_INCLUDED = re.compile(r"(?:\binclude(?:_str|_bytes)?!\s*\(|\bpath\s*=)\s*\"([^\"\n]+)\"")
-_REQUIRED = re.compile(r"\b(?:require_relative|load|dofile|do|require)\b[\s(]*[\"']([\w./-]+)[\"']")
+_MODULES = compile_lazily(r"(?:python|pypy|\bpy\b|uv\s+run|coverage\s+run)[^\n;|&]{0,80}?[\s\"',]-m[\s\"',]+([\w.]+)")
+_INLINE_PYTHON = compile_lazily(r"python\S{0,20}\s+(?:-\S+\s+){0,8}?-c\s+[\\\"']*([^\n]*)")
+_IMPORTS = compile_lazily(r"(?:^|[;\"'])[ \t]*import\s+([\w., \t]+)", re.MULTILINE)
+_FROM = compile_lazily(r"(?:^|[;\"'])[ \t]*from\s+(\.*)([\w.]*)\s+import\s+(?:\(([^)]*)\)|([\w., \t*]+))", re.MULTILINE)
+_CALLED_IMPORTS = compile_lazily(r"(?:__import__|import_module|run_module)\(\s*[\"']([\w.]+)")
+_RUST = compile_lazily(r"\bmod\s+(?:r#)?(\w+)\s*;")
+_INCLUDED = compile_lazily(r"(?:\binclude(?:_str|_bytes)?!\s*\(|\bpath\s*=)\s*\"([^\"\n]+)\"")
+_REQUIRED = compile_lazily(r"\b(?:require_relative|load|dofile|do|require)\b[\s(]*[\"']([\w./-]+)[\"']")
 _FLAKES = {"flake": ("flake.nix",), "nix": ("shell.nix", "default.nix"), "devenv": ("devenv.nix", "devenv.yaml")}
 # By kind of file: the keys whose values name files of any kind, and those that name directories.
 _KEYS: tuple[tuple[re.Pattern[str], tuple[str, ...], tuple[str, ...]], ...] = (
-    (re.compile(r"taskfile[^/]*\Z"), ("includes", "taskfile", "dotenv"), ()),
-    (re.compile(r"lefthook[^/]*\Z"), ("extends", "rc"), ("source_dir", "source_dir_local")),
+    (compile_lazily(r"taskfile[^/]*\Z"), ("includes", "taskfile", "dotenv"), ()),
+    (compile_lazily(r"lefthook[^/]*\Z"), ("extends", "rc"), ("source_dir", "source_dir_local")),
     (
-        re.compile(r"(?:^|/)\.?(?:mise|rtx)[^/]*(?:/[^/]*)?\.toml\Z"),
+        compile_lazily(r"(?:^|/)\.?(?:mise|rtx)[^/]*(?:/[^/]*)?\.toml\Z"),
         ("_.file", "_.source", "file", "source"),
         ("includes",),
     ),
-    (re.compile(r"devcontainer"), ("dockerFile", "dockerfile", "dockerComposeFile"), ()),
-    (re.compile(r"\.vscode/|\.code-workspace\Z"), (), ("typescript.tsdk", "js/ts.tsdk.path", "eslint.nodePath")),
-    (re.compile(r"\.pre-commit-config"), (), ("repo",)),
-    (re.compile(r"(?:^|/)\.(?:github|gitea|forgejo|circleci)/"), (), ()),
-    (re.compile(r"\.ya?ml\Z"), ("include", "local"), ()),
+    (compile_lazily(r"devcontainer"), ("dockerFile", "dockerfile", "dockerComposeFile"), ()),
+    (compile_lazily(r"\.vscode/|\.code-workspace\Z"), (), ("typescript.tsdk", "js/ts.tsdk.path", "eslint.nodePath")),
+    (compile_lazily(r"\.pre-commit-config"), (), ("repo",)),
+    (compile_lazily(r"(?:^|/)\.(?:github|gitea|forgejo|circleci)/"), (), ()),
+    (compile_lazily(r"\.ya?ml\Z"), ("include", "local"), ()),
 )
 
 

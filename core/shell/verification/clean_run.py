@@ -42,6 +42,7 @@ from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.state.review import ReviewState
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -50,8 +51,8 @@ NO_BOX = "Checks can't be sandboxed on this machine, so nothing is verified here
 DISCARDED = "its changes were discarded"
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that can't start a program
 # Runners that always print counts.
-_COUNTING: Final = re.compile(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
-_NOTHING_RAN: Final = re.compile(
+_COUNTING: Final = compile_lazily(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
+_NOTHING_RAN: Final = compile_lazily(
     r"\bno tests? (?:ran|run|(?:were )?found|files|to run)|\[no test files\]|\b0 tests\b|is up to date\."
     r"|^make(?:\[\d+\])?: Nothing to be done for ",
     re.IGNORECASE | re.MULTILINE,

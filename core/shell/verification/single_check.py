@@ -22,6 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.shell.check_detection import CheckResult, detect_checks, find_configured, is_check
+from core.text.lazy_pattern import compile_lazily
 
 _COMMON_TEXT: Final = "-q -qq -v -vv -vvv --quiet --verbose --silent --color= --no-color --colors --no-colors"
 _PARTS: Final[dict[str, str]] = {
@@ -140,21 +141,21 @@ class NotACheck(Struct, frozen=True):
     reason: str
 
 
-_STRICTNESS: Final = re.compile(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # only makes a command fail earlier
+_STRICTNESS: Final = compile_lazily(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # only makes a command fail earlier
 _REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
 _READERS: Final = frozenset({"tail", "head", "cat", "grep", "tee", "less", "more"})
-_PATTERN_FILE: Final = re.compile(r"--file|-[A-Za-z]*f")
-_LONE: Final = re.compile(r"[$`\\{}!]|\(|\)|<|^~|(?:^|\s)[*?\[]")
-_VARIABLES: Final = re.compile(
+_PATTERN_FILE: Final = compile_lazily(r"--file|-[A-Za-z]*f")
+_LONE: Final = compile_lazily(r"[$`\\{}!]|\(|\)|<|^~|(?:^|\s)[*?\[]")
+_VARIABLES: Final = compile_lazily(
     r"(?:CI|NO_COLOR|FORCE_COLOR|PY_COLORS|CLICOLOR|CLICOLOR_FORCE|PYTHONDONTWRITEBYTECODE|PYTHONUNBUFFERED|PYTHONUTF8"
     r"|PYTHONHASHSEED|PYTHONWARNINGS|RUST_BACKTRACE|CARGO_TERM_COLOR|TERM|TZ|LANG|LC_ALL|COLUMNS|VERBOSE|V|CGO_ENABLED)"
     r"=[\w.:,/@+-]*|PYTHONPATH=(?:\.|src|lib|\./src|\./lib)(?::(?:\.|src|lib))*|NODE_ENV=test|RAILS_ENV=test|MIX_ENV=test"
 )
-_ASSIGNMENT: Final = re.compile(r"\w+\+?=.*", re.DOTALL)
-_ACTIVATION: Final = re.compile(r"(?:\./)?\.?v?env[\w-]*/bin/activate")
-_DURATION: Final = re.compile(r"\d+(?:\.\d+)?[smhd]?")
-_PYTHON: Final = re.compile(r"(?:(?:\./)?\.?v?env\w*/bin/|/usr/bin/|/usr/local/bin/)?python(?:\d(?:\.\d+)?)?")
-_PYTHON_OPTIONS: Final = re.compile(r"-[BEIPsubdqv]+|-[WX]\S+")
+_ASSIGNMENT: Final = compile_lazily(r"\w+\+?=.*", re.DOTALL)
+_ACTIVATION: Final = compile_lazily(r"(?:\./)?\.?v?env[\w-]*/bin/activate")
+_DURATION: Final = compile_lazily(r"\d+(?:\.\d+)?[smhd]?")
+_PYTHON: Final = compile_lazily(r"(?:(?:\./)?\.?v?env\w*/bin/|/usr/bin/|/usr/local/bin/)?python(?:\d(?:\.\d+)?)?")
+_PYTHON_OPTIONS: Final = compile_lazily(r"-[BEIPsubdqv]+|-[WX]\S+")
 _RUN_OPTIONS: Final = {  # flags of launchers; "=" marks those with a value
     "uv run": """--frozen --locked --no-sync --active --all-extras --all-groups -q --quiet --dev --extra= --group= -p=
         --python=""",
@@ -173,7 +174,7 @@ _RUN_OPTIONS: Final = {  # flags of launchers; "=" marks those with a value
     "nice": "-n=",
     "env": "",
 }
-_BIN: Final = re.compile(
+_BIN: Final = compile_lazily(
     r"(?:\./)?(?:\.?v?env\w*/bin|node_modules/\.bin|vendor/bin|bin)/(?=[^/]+$)|/(?:usr/(?:local/)?)?bin/(?=[^/]+$)"
 )
 

@@ -20,6 +20,7 @@ import msgspec
 from core.errors import AgentTuiError
 from core.protocol.review import Change
 from core.records import decode_json
+from core.text.lazy_pattern import compile_lazily
 from core.workspace.file_names import fold_name
 
 _TEST_DIRECTORIES_TEXT: Final = """
@@ -67,7 +68,7 @@ _SETTING_OPTIONS_TEXT: Final = """
     --confcutdir --settings --project --cfg --require --import --loader --setup --plugin --preset --reporter
     --environment"""
 _SETTING_OPTIONS: Final = frozenset(_SETTING_OPTIONS_TEXT.split())
-_INTERPRETER: Final = re.compile(
+_INTERPRETER: Final = compile_lazily(
     r"(?:.*/)?(?:python[\d.]*|sh|bash|dash|zsh|node|deno|bun|ruby|perl|php|lua|env|exec|source|\.)"
 )
 _MAX_BYTES: Final = 256 * 1024
@@ -83,8 +84,8 @@ _SCRIPTS: Final[Mapping[str, tuple[str, ...]]] = {
     **dict.fromkeys(("hatch", "pdm", "poe", "poetry", "uv"), ("pyproject.toml",)),
 }
 _TWINS: Final = (("", "js", "mjs", "cjs", "jsx", "ts", "tsx", "json", "node"), ("py", "so", "pyd", "abi3.so"))
-_RECIPE: Final = re.compile(r"[\n;|&\"']+")
-_TESTS_IN_CODE: Final = re.compile(rb"^\s*#\[(?:cfg\((?:all\()?test|(?:\w+::)?test\])", re.MULTILINE)
+_RECIPE: Final = compile_lazily(r"[\n;|&\"']+")
+_TESTS_IN_CODE: Final = compile_lazily(rb"^\s*#\[(?:cfg\((?:all\()?test|(?:\w+::)?test\])", re.MULTILINE)
 
 
 def find_steering(paths: Iterable[str], command: str, *, is_of_tests: bool = False) -> tuple[str, ...]:

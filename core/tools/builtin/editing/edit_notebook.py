@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from asyncio import to_thread
 from typing import Annotated, ClassVar, Literal
 
@@ -16,6 +15,7 @@ from core.notebooks.editing import create_notebook, delete_cell, insert_cell, re
 from core.notebooks.notebook import Cell, Notebook, describe_cell, is_notebook_path, parse_notebook
 from core.notebooks.rendering import find_comment_sign, render_cell
 from core.syntax.flaws import describe_flaw, find_new_flaws
+from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_match, describe_slips
@@ -29,7 +29,7 @@ from core.tools.builtin.editing.edit_targets import (
 
 _MAX_BYTES = 64_000_000
 _MAX_ROWS = 40
-_MAGIC = re.compile(r"^(\s*)(?:[%!?].*|.*\?)$")
+_MAGIC = compile_lazily(r"^(\s*)(?:[%!?].*|.*\?)$")
 _TEXT_KINDS = {"markdown": "markdown", "md": "markdown", "raw": "raw"}
 
 

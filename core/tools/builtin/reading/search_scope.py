@@ -9,13 +9,14 @@ from pathlib import Path
 from types import MappingProxyType
 
 from core.errors import PathRefused, ToolInputInvalid
+from core.text.lazy_pattern import compile_lazily
 from core.tools.base import Reader
 from core.tools.builtin.editing.edit_targets import require_present
 
 _MAX_LENGTH = 400
 _MAX_STARS = 4
-_TOKEN = re.compile(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
-_SET = re.compile(r"\[!?\]?[^]/]*\]")
+_TOKEN = compile_lazily(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
+_SET = compile_lazily(r"\[!?\]?[^]/]*\]")
 _PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 OUTSIDE_HINT = "read_file and list_dir reach it."
 
