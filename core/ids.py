@@ -13,7 +13,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 # `$` also matches before a final line feed, hence the lookahead. Device names are no valid file names on Windows.
 _DEVICE: Final = r"[cC][oO][nN]|[pP][rR][nN]|[aA][uU][xX]|[nN][uU][lL]|(?:[cC][oO][mM]|[lL][pP][tT])[0-9]"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 import msgspec
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 if TYPE_CHECKING:
     import json

@@ -10,7 +10,7 @@ import re
 from functools import cache
 from typing import Final, NoReturn
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.well_formed import make_well_formed
 
 MASK: Final = "[redacted]"

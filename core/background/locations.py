@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError, StateError
 from core.filesystem.private_directories import make_private_directory
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.user_dirs import get_state_dir
 
 if TYPE_CHECKING:

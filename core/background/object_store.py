@@ -21,7 +21,7 @@ from msgspec import Struct
 from core.background.store import StoreUnavailable
 from core.errors import ConfigError, StateError
 from core.installation import describe_extra
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 if TYPE_CHECKING:
     from obstore.store import S3Config, S3Credential, S3Store

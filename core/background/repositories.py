@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.removal import remove_tree
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 CLONE_SECONDS: Final = 600.0
 SCHEMES: Final = ("https", "ssh", "file")

@@ -21,10 +21,10 @@ from core.cli.session_changes import (
     relate_path,
 )
 from core.exits import ExitCode
+from core.patterns import compile_lazily
 from core.protocol import queries as q
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_full_line
-from core.text.lazy_pattern import compile_lazily
 
 DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--session ID] [--json]"
 

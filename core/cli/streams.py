@@ -16,8 +16,8 @@ import sys
 from typing import BinaryIO, Final, TextIO
 
 from core.errors import OutputFailed
+from core.patterns import compile_lazily
 from core.text.display_names import HIDDEN
-from core.text.lazy_pattern import compile_lazily
 
 _BEYOND: Final = 0x10000  # characters from here on take two escapes
 _NOT_ASCII: Final = compile_lazily(r"[^\x00-\x7f]")

@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
 _SETTINGS_PAGE: Final = "settings-and-trouble"

@@ -22,9 +22,9 @@ from core.config.schema import (
 )
 from core.config.settings import CHOICES, SHORT_KEYS, PermissionSettings, Settings
 from core.errors import ConfigError
+from core.patterns import compile_lazily
 from core.permissions.rules import parse_rule
 from core.records import convert
-from core.text.lazy_pattern import compile_lazily
 
 _HEADER = compile_lazily(r"\s*\[+\s*([^\[\]]+?)\s*\]+")
 _ASSIGNMENT = compile_lazily(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from core.debug.probe_records import format_record
 from core.errors import ToolInputInvalid
+from core.patterns import compile_lazily
 from core.protocol.debug import CauseVerdict, Evidence, Hypothesis, ProbeRecord
-from core.text.lazy_pattern import compile_lazily
 
 MIN_HYPOTHESES, MAX_HYPOTHESES = 3, 5
 _ID = compile_lazily(r"[A-Za-z0-9_-]{1,20}")

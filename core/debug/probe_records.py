@@ -16,9 +16,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.patterns import compile_lazily
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.records import build_json_decoder, parse_json
-from core.text.lazy_pattern import compile_lazily
 
 MAX_LINE_BYTES = 64_000  # bytes read of a line
 MAX_RECORDS = 100_000  # records stored of a run

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
 from core.languages import detect_language
+from core.patterns import compile_lazily
 from core.protocol.debug import Probe
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import split_whole_lines, trim_ending
 
 REGION_NAME = "agent-tui probe"

@@ -27,9 +27,9 @@ from core.dialects.dialect import (
     flatten_history,
 )
 from core.errors import AgentTuiError
+from core.patterns import compile_lazily
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
-from core.text.lazy_pattern import compile_lazily
 from core.text.markup import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
 
 COMPLETION_MARKS = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "FIX_CODE_AGENT_FINAL_OUTPUT")

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from msgspec import Struct
 
+from core.patterns import compile_lazily
 from core.records import parse_json, parse_json_part
 from core.text.json_repairs import extract_call_name, repair_arguments
-from core.text.lazy_pattern import compile_lazily
 from core.text.markup import Fence, track_fence
 
 _SPACED: Final = r"(?:[\w-]{1,20}:|[|｜]DSML[|｜])?"  # prefix of tag names in some templates

@@ -11,7 +11,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.markup import LIST_MARKER, MAX_FENCE_LINE, OPENING_FENCE, Fence, build_fence, dedent_line
 
 SegmentKind = Literal["text", "code_reference", "code_block"]

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from core.edit_formats import EDIT_TAGS, PATCH_FRAME
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.markup import MAX_FENCE_LINE, Fence, parse_attributes, track_fence
 
 CALL_TAGS: Final = ("execute_bash", "execute_ipython", "execute_browse", *EDIT_TAGS, "tool_call")

@@ -32,10 +32,10 @@ from core.dialects.dialect import (
 from core.dialects.leaked_calls import find_leak, read_calls
 from core.dialects.tag_reader import TaggedBlock, TagReader
 from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
+from core.patterns import compile_lazily
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
 from core.syntax.python_parser import parse_python_expression
-from core.text.lazy_pattern import compile_lazily
 
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"

@@ -26,7 +26,7 @@ from core.dialects.dialect import (
 from core.dialects.leaked_calls import find_leak
 from core.dialects.tags import TagParser
 from core.edit_formats import BLOCKS, EDIT_TAGS, PATCH, PATCH_FRAME
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.markup import MAX_FENCE_LINE, Fence, parse_opening_fence, track_fence
 
 _TAGS: Final = tuple(EDIT_TAGS)

@@ -28,8 +28,8 @@ from core.extensions.extension_files import (
     split_known_keys,
 )
 from core.extensions.plugins import find_extension_folders
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import TrustCheck
-from core.text.lazy_pattern import compile_lazily
 from core.workspace import Workspace
 
 MAX_DESCRIPTION: Final = 4_000  # characters; twice the longest in public collections

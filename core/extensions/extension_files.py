@@ -27,8 +27,8 @@ from core.config.rules.file_text import (
 )
 from core.config.rules.roots import ProjectRoot, RuleRoot, UserRoot, list_directories_above
 from core.errors import PathRefused
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import FOLDERS, KINDS, TrustCheck, trust_everything
-from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import find_nearest_names
 from core.workspace import Workspace
 from core.workspace.secret_files import may_be_secret

@@ -22,9 +22,9 @@ from core.extensions.extension_files import (
     collect_extensions,
     list_extension_folders,
 )
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import TrustCheck
 from core.records import decode_json
-from core.text.lazy_pattern import compile_lazily
 from core.workspace import Workspace
 
 MANIFESTS: Final = (".claude-plugin/plugin.json", ".cursor-plugin/plugin.json")

@@ -14,7 +14,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 Dialect = Literal["claude", "codex", "plain"]
 _INJECTION: Final = compile_lazily(

@@ -36,7 +36,7 @@ from core.extensions.extension_files import (
     read_name,
     split_known_keys,
 )
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.workspace.secret_files import may_be_secret
 
 MAX_DESCRIPTION: Final = 1_024

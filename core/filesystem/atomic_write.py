@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from core.filesystem.open_beneath import DIRECTORY
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 PRIVATE = 0o600
 _PERMISSION_BITS = 0o777  # setuid, setgid and sticky bits are never set

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository, open_repository
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _MAX_DIFF: Final = 60_000  # bytes
 _MAX_FILES: Final = 300  # in one difference

@@ -21,8 +21,8 @@ from urllib.parse import unquote
 
 from core.git.layout import find_repository, read_small_file
 from core.git.nested_repositories import find_nested_repositories
+from core.patterns import compile_lazily
 from core.secrets import register_credential
-from core.text.lazy_pattern import compile_lazily
 
 MAX_SUBMODULES: Final = 200  # submodules whose configurations are read
 _MAX_BYTES: Final = 256 * 1024

@@ -27,7 +27,7 @@ from core.git.repository import (
 )
 from core.git.safe_config import ConfigPairs, find_last, is_switch
 from core.git.temporary_directories import make_temporary_directory
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _PROGRAM_RISK = "is run by git itself, as set in its configuration"
 _PROGRAM_SETTINGS = compile_lazily(

@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from msgspec import Struct
 
 from core.git.repository import GitRepository
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 MISSING_MODE = "000000"  # the mode of a missing path
 LINK_MODE, SUBMODULE_MODE = "120000", "160000"

@@ -19,7 +19,7 @@ from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.open_files import read_open_file
 from core.filesystem.project_root import refuse_wide_root
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 # Why a file that git runs, or takes its settings from, needs an eye in the review.
 HOOK_RISK: Final = "runs automatically when git commits, merges or pushes"

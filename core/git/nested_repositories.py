@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _BARE: Final = ("HEAD", "objects", "refs")
 _MAX_WORDS: Final = 200  # of a command that are read

@@ -26,7 +26,7 @@ from core.git.index import matches_files_of
 from core.git.layout import RepositoryLayout, find_layout, find_repository, is_of_type, read_small_file
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
 from core.git.temporary_directories import make_temporary_directory
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from core.hooks.dialect_names import RULES
 from core.hooks.parsing import Hook
+from core.patterns import compile_lazily
 from core.permissions.rules import STRICTNESS, PermissionChoice
 from core.records import parse_json_part
-from core.text.lazy_pattern import compile_lazily
 
 REFUSING_EXIT: Final = 2
 MAX_TEXT: Final = 10_000  # characters of a text in an answer

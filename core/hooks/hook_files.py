@@ -27,8 +27,8 @@ from core.extensions.plugins import load_plugins
 from core.filesystem.open_files import read_regular_file
 from core.hooks.dialect_names import Dialect
 from core.hooks.parsing import Hook, HookFile, HookOwner, HookProblem, parse_hook_file
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import TrustCheck, trust_everything
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 

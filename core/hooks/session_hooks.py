@@ -23,9 +23,9 @@ from core.hooks.hook_files import MISSING, HookTable
 from core.hooks.parsing import Hook, explain_pattern, matches_glob, matches_pattern
 from core.hooks.payload import HookCall, HookScene, build_payload, encode_payload
 from core.hooks.runner import HookRunner
+from core.patterns import compile_lazily
 from core.permissions.rules import PermissionChoice
 from core.protocol.events import AnyEvent, HookRan, HookResult, Notice
-from core.text.lazy_pattern import compile_lazily
 
 _CONDITION = compile_lazily(r"(?P<tool>[A-Za-z_]\w*)(?:\((?P<pattern>.*)\))?", re.DOTALL)
 MAX_RECORDED = 500  # characters of a hook's message in its record

@@ -16,8 +16,8 @@ from msgspec import Struct
 from core.languages import find_ending
 from core.notebooks.notebook import is_notebook_path
 from core.notebooks.rendering import CellLines, find_language, list_cells
+from core.patterns import compile_lazily
 from core.syntax.symbols import Symbol, find_symbols
-from core.text.lazy_pattern import compile_lazily
 
 MAX_CHUNK: Final = 1_600
 """Characters of a chunk, including line endings."""

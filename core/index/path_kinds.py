@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Final
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 
 class PathKind(StrEnum):

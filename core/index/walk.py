@@ -11,8 +11,8 @@ from core.errors import PathRefused
 from core.index.path_kinds import is_secondary_path
 from core.notebooks.notebook import LARGEST as MAX_NOTEBOOK_BYTES
 from core.notebooks.notebook import is_notebook_path
+from core.patterns import compile_lazily
 from core.syntax.grammars import is_known_language
-from core.text.lazy_pattern import compile_lazily
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.ignore_rules import NOT_INDEXED

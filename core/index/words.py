@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 WORDS_VERSION: Final = 1
 MAX_WORD: Final = 64

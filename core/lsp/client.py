@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from core.errors import ToolFailed
 from core.lsp.messages import UNREADABLE
+from core.patterns import compile_lazily
 from core.records import decode_json
-from core.text.lazy_pattern import compile_lazily
 
 MAX_FRAME: Final = 16 << 20  # bytes; larger bodies are skipped
 _MAX_HEAD: Final = 16 << 10

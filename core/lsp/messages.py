@@ -14,9 +14,9 @@ import msgspec
 from msgspec import Struct, field
 
 from core.errors import ToolFailed
+from core.patterns import compile_lazily
 from core.protocol.language import Diagnostic, Severity
 from core.records import convert, decode_json
-from core.text.lazy_pattern import compile_lazily
 
 Encoding = Literal["utf-8", "utf-16", "utf-32"]
 ENCODINGS: Final[tuple[Encoding, ...]] = ("utf-32", "utf-8", "utf-16")  # in order of preference

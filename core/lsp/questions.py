@@ -18,8 +18,8 @@ from core.errors import ToolFailed, ToolInputInvalid
 from core.lsp.connection import ServerConnection
 from core.lsp.language_servers import LanguageServers
 from core.lsp.messages import LineTable, TextEdit, parse_hover, parse_locations, parse_workspace_edit
+from core.patterns import compile_lazily
 from core.protocol.language import Place
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, apply_splices
 
 ANSWER_LIMIT: Final = 10.0  # seconds

@@ -25,9 +25,9 @@ from core.extensions.plugins import PluginSource, find_extension_folders
 from core.filesystem.atomic_write import replace_file
 from core.mcp.server_config import NAME, ServerConfig, ServerProblem, parse_entries, parse_servers
 from core.notebooks.json_spans import JsonProblem, Value, scan_members, scan_value, skip_space
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import TrustCheck
 from core.records import decode_json
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 

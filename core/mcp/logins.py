@@ -26,11 +26,11 @@ from msgspec.structs import replace
 from core.clock import monotonic, now_ms, pause
 from core.errors import AgentTuiError
 from core.filesystem.private_directories import make_private_directory
+from core.patterns import compile_lazily
 from core.permissions.state_file import StateFile
 from core.providers.connection.keys import find_key, forget_stored_key, store_key
 from core.records import decode_json
 from core.secrets import register_secret
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 FILE_NAME: Final = "mcp-logins.json"

@@ -17,10 +17,10 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import ConfigError, WebFailed
+from core.patterns import compile_lazily
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.text.json_repairs import to_strict_json
-from core.text.lazy_pattern import compile_lazily
 from core.web.address import parse_address
 
 NAME: Final = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")

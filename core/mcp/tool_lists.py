@@ -23,11 +23,11 @@ from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.private_directories import make_private_directory
 from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock, SdkConnection, ToolDefinition
+from core.patterns import compile_lazily
 from core.records import decode_json
 from core.sandbox.plain_text import strip_escapes
 from core.text.counting import count
 from core.text.display_names import expose_controls
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_cache_dir
 
 MAX_DESCRIPTION: Final = 2_000  # characters of a description in the offer; search_tools shows the rest

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from core.notebooks.json_spans import Value
 from core.notebooks.notebook import Cell, Notebook, scan_cell, scan_lines
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _DEFAULT_INDENT: Final = " "
 _ESCAPED: Final = compile_lazily(r"\\u(?!00[0-7])[0-9a-fA-F]{4}")

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from core.notebooks.json_spans import JsonProblem, Value
 from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
 _DASHES: Final = frozenset(["sql", "haskell", "lua"])

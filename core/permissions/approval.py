@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 SOCKETS: Final = ("docker", "ssh-agent", "x11", "wayland")
 _IN_BOX: Final = ("network", "git_write")

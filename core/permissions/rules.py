@@ -19,8 +19,8 @@ from typing import Literal
 from msgspec import Struct
 
 from core.errors import ConfigError
+from core.patterns import compile_lazily
 from core.permissions.approval import is_service
-from core.text.lazy_pattern import compile_lazily
 from core.workspace.file_names import fold_name
 
 PermissionChoice = Literal["allow", "ask", "deny"]

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 MAX_COMMANDS = 50
 MAX_NESTING = 8

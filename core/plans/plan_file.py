@@ -15,12 +15,12 @@ from typing import Final, Literal, cast, get_args
 from msgspec import Struct
 
 from core.errors import AgentTuiError
+from core.patterns import compile_lazily
 from core.plans.todo_graph import find_faults
 from core.plans.yaml_edits import YamlText, fill_list, format_value, list_scalar_texts, reorder_list, set_value
 from core.plans.yaml_parser import YamlError, YamlMapping, YamlNode, YamlScalar, YamlSequence, parse_yaml
 from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.messages import Effort
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, apply_splices
 
 _FRONT = compile_lazily(r"\A\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from core.patterns import compile_lazily
 from core.plans.yaml_parser import YamlMapping, YamlNode, YamlScalar, YamlSequence
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import Splice, apply_splices
 
 _FIRST = compile_lazily(r"[^\s\-?:,\[\]{}#&*!|>'\"%@`=<~]")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.errors import AgentTuiError
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 if TYPE_CHECKING:
     from ruamel.yaml.events import Event

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import AgentTuiError, ConfigError
 from core.modes import Mode
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from core.patterns import compile_lazily
 from core.protocol.messages import Attachment
-from core.text.lazy_pattern import compile_lazily
 
 PDF_MEDIA_TYPE: Final = "application/pdf"
 LABEL_PATTERN: Final = compile_lazily(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")

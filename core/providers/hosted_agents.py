@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from core.config.settings import AgentServerSettings, Settings
 from core.errors import ConfigError, ProviderError
+from core.patterns import compile_lazily
 from core.providers.base import Delta, ModelInfo, ModelRequest, StreamEnd
-from core.text.lazy_pattern import compile_lazily
 
 ACP: Final = "acp"
 

@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit
 
 from core.config.settings import ProviderSettings, Settings
 from core.errors import ConfigError
+from core.patterns import compile_lazily
 from core.protocol.messages import WireProtocol
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
@@ -23,7 +24,6 @@ from core.providers.connection import keys
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
 from core.secrets import register_secret
-from core.text.lazy_pattern import compile_lazily
 
 SCRIPTED: Final = "scripted"
 BUILTIN_IDS: Final = (ACP, SCRIPTED)  # Ids without an API.

@@ -18,9 +18,9 @@ from msgspec.structs import fields, replace
 
 from core.errors import ConfigError
 from core.filesystem.open_files import read_regular_file
+from core.patterns import compile_lazily
 from core.protocol.messages import Usage
 from core.records import parse_json
-from core.text.lazy_pattern import compile_lazily
 
 MAX_BYTES: Final = 4_000_000
 Finish = Literal["", "stop", "tool_calls", "length", "refused"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from core.errors import ProviderError
+from core.patterns import compile_lazily
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
 from core.providers.base import (
     Delta,
@@ -34,7 +35,6 @@ from core.providers.script_file import (
     read_script,
 )
 from core.providers.wire.tool_calls import CallNormaliser, collect_call_ids
-from core.text.lazy_pattern import compile_lazily
 
 _QUERY: Final = compile_lazily(r"<user_query>\n?(.*?)\n?</user_query>", re.DOTALL)
 _STEERED: Final = compile_lazily(r"\A<system_reminder>\nThe user sent this while you were working")

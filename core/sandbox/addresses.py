@@ -11,7 +11,7 @@ import re
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 _LABEL = r"(?!-)[a-z0-9_-]{1,63}(?<!-)"

@@ -16,8 +16,8 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from core.clock import monotonic
+from core.patterns import compile_lazily
 from core.search_paths import restore_user_paths
-from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import is_secret, may_be_secret
 
 _VERSIONS = ("bin", "completions", "libexec", "plugins", "shims", "version", "versions")

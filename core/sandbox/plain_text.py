@@ -3,7 +3,7 @@ state."""
 
 from __future__ import annotations
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 # ECMA-48: CSI; OSC, DCS, SOS, PM and APC up to their terminator; any other escape. Every alternative is linear in time.
 _SEQUENCE = compile_lazily(

@@ -18,8 +18,8 @@ from core.filesystem.open_files import explain_displaced
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
+from core.patterns import compile_lazily
 from core.sessions.log import STATE_LOST
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 LOG_FILE, JOURNAL_FILE = "log.jsonl", "journal.jsonl"

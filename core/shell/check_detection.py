@@ -16,8 +16,8 @@ from posixpath import join, normpath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.patterns import compile_lazily
 from core.protocol.review import CheckKind
-from core.text.lazy_pattern import compile_lazily
 
 # Patterns of the first words of a command, after the launchers in _LAUNCHERS.
 CHECK_PATTERNS: tuple[str, ...] = (

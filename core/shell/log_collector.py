@@ -20,9 +20,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.clock import monotonic
+from core.patterns import compile_lazily
 from core.records import parse_json
 from core.tasks import cancel_tasks
-from core.text.lazy_pattern import compile_lazily
 
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1 << 20

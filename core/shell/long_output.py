@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import IO
 
 from core.filesystem.private_directories import make_private_directory
+from core.patterns import compile_lazily
 from core.secrets import mask_secrets
-from core.text.lazy_pattern import compile_lazily
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
 MAX_SUMMARY = 200  # characters

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import StateError
+from core.patterns import compile_lazily
 from core.permissions.approval import find_port, is_service
 from core.permissions.rules import PermissionRule, matches_host, parse_rule, select_rules
 from core.sandbox.addresses import HostAndPort
@@ -28,7 +29,6 @@ from core.sandbox.box import BoxService, Tier
 from core.sandbox.inside.messages import PROXY_PORT
 from core.sandbox.proxy import LocalHandler, ProxiedConnection, Proxy, close_writer, relay_streams
 from core.shell.log_collector import is_ingest
-from core.text.lazy_pattern import compile_lazily
 
 _HEAD: Final = compile_lazily(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\n")
 _DIAL_SECONDS: Final = 20.0

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from core.patterns import compile_lazily
 from core.secrets import count_overlap, redact
-from core.text.lazy_pattern import compile_lazily
 
 MAX_VARIABLES = 200
 MAX_VALUE = 32_000

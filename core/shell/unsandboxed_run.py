@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from core.errors import ToolFailed
 from core.git.credentials import register_command_credentials
 from core.git.nested_repositories import forbid_bare_repositories
+from core.patterns import compile_lazily
 from core.protocol.events import EffectsRecorded
 from core.providers.catalog.presets import KNOWN
 from core.sandbox.host_view import FIXED
@@ -30,7 +31,6 @@ from core.secrets import holds_secret, list_masked_values
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.execution import format_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
-from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import SecretMasker, find_secret_values
 
 MAX_ENTRIES: Final = 50_000

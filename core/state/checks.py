@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from core.patterns import compile_lazily
 from core.protocol.review import Change, Check, CheckKind, is_prose
-from core.text.lazy_pattern import compile_lazily
 
 _TAIL: Final = 6_000  # In characters: a summary is at the end.
 _TALKING: Final = compile_lazily(r"\b(?:make|doctest)\b")

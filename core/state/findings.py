@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 from msgspec import Struct, field
 
+from core.patterns import compile_lazily
 from core.protocol.documents import AnyDocument, CodeBlockDocument, CodeReferenceDocument, TextDocument
 from core.protocol.review import Finding, FindingStanding, Severity
-from core.text.lazy_pattern import compile_lazily
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("high", "medium", "low")
 SUGGESTION: Final = "suggestion"  # The language of a block that replaces the lines.

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from core.crash_reports import save_crash_report
+from core.patterns import compile_lazily
 from core.syntax.grammars import parse_syntax
 from core.syntax.python_parser import find_compile_error, is_parsed_by_python
 from core.text.json_repairs import to_strict_json
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import split_lines
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ Latin.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import unicodedata
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 # Alphabets of everyday use (UAX 31, table 5), by the first word of a letter's name; "CJK" are Han characters.
 EVERYDAY_SCRIPTS: Final = frozenset(
@@ -150,6 +149,8 @@ def _name_run(run: str) -> str:
     if len(groups) <= _MAX_NAMED:
         return label
     rest = run[sum(number for _, number in groups[:_MAX_NAMED]) :]
+    import hashlib  # OpenSSL takes 3 ms of a start, and few names get here
+
     digest = hashlib.sha256(rest.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     return f"{label}‹and {len(rest):,} more, {digest}›"
 

@@ -15,8 +15,8 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
+from core.patterns import compile_lazily
 from core.text.display_names import HIDDEN, find_script, format_code_point, is_compatibility_form, mark_word
-from core.text.lazy_pattern import compile_lazily
 
 TAB_SIZE: Final = 4
 TAB_SIGN: Final = "⇥"

@@ -13,8 +13,8 @@ import json
 import re
 from typing import Any, Final
 
+from core.patterns import compile_lazily
 from core.records import parse_json, parse_json_part
-from core.text.lazy_pattern import compile_lazily
 
 MAX_LAYERS: Final = 4  # of repeated JSON encoding
 _NAME: Final = compile_lazily(r"[A-Za-z0-9_-]+")

@@ -18,7 +18,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.well_formed import is_utf8
 
 COMMON_CHARACTERS: Final = {

@@ -12,7 +12,7 @@ import re
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 MAX_FENCE_LINE = 512  # characters; a longer line does not open a fence
 LIST_MARKER = r"(?:[-*+]|\d{1,9}[.)])"

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _HUNK: Final = compile_lazily(r"@@ -\d+(?:,(?P<old>\d+))? \+(?P<start>\d+)(?:,(?P<count>\d+))? @@")
 

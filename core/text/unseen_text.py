@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
+from core.patterns import compile_lazily
 from core.text.counting import count
 from core.text.display_names import HIDDEN
 from core.text.exposure import EMOJI_BASES
-from core.text.lazy_pattern import compile_lazily
 
 MAX_NAMED: Final = 4  # distinct characters
 

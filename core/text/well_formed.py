@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from core.patterns import compile_lazily
 from core.records import convert
-from core.text.lazy_pattern import compile_lazily
 
 REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}"
 _SURROGATE: Final = compile_lazily("[\ud800-\udfff]")

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
+from core.patterns import compile_lazily
 from core.protocol.language import Diagnostic
 from core.records import parse_json_part
-from core.text.lazy_pattern import compile_lazily
 
 NOT_INSTALLED: Final = 113  # The exit code of the script if the program does not exist.
 PLACES: Final = (".venv/bin", "venv/bin", "node_modules/.bin")

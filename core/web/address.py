@@ -11,8 +11,8 @@ from urllib.parse import quote, urljoin
 from msgspec import Struct
 
 from core.errors import WebFailed
+from core.patterns import compile_lazily
 from core.sandbox.addresses import HostAndPort, parse_host_and_port
-from core.text.lazy_pattern import compile_lazily
 
 MAX_LENGTH: Final = 4_000  # characters of an address
 _PORTS: Final = {"http": 80, "https": 443}

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import urljoin
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 MAX_MEMORY_BYTES: Final = 1 << 30  # bytes
 MAX_CPU_SECONDS: Final = 10  # seconds

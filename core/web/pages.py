@@ -21,9 +21,9 @@ from msgspec import Struct
 from core.attachments.preparation import PreparedAttachment, prepare_attachment, read_pdf_facts
 from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused, WebFailed
+from core.patterns import compile_lazily
 from core.records import decode_json, parse_json
 from core.text.display_names import expose_controls
-from core.text.lazy_pattern import compile_lazily
 from core.web.download import Download
 
 READ_SECONDS: Final = 20.0

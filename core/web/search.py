@@ -18,11 +18,11 @@ from msgspec import Struct, field
 
 from core.config.settings import SearchSettings
 from core.errors import ConfigError, ProviderError, WebFailed
+from core.patterns import compile_lazily
 from core.providers.connection.keys import find_key
 from core.records import decode_json
 from core.secrets import Secret
 from core.text.display_names import expose_controls
-from core.text.lazy_pattern import compile_lazily
 from core.web.address import WebAddress, parse_address
 from core.web.download import Download, download
 from core.web.network import GuardedNetwork

@@ -16,8 +16,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.patterns import compile_lazily
 from core.records import parse_json, parse_toml
-from core.text.lazy_pattern import compile_lazily
 
 _CALL: Final = compile_lazily(
     r"(?<![\w./-])(npm|pnpm|yarn|bun|nr|run-s|run-p|npm-run-all2?|composer|deno|wireit)(?:\.cmd)?(?=[\s\"',])([^\n;&|]*)"

@@ -21,7 +21,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.git.layout import GIT_RISK, HOOK_RISK
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.workspace.acting_content import find_acting_change
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from core.filesystem.open_files import read_open_file
+from core.patterns import compile_lazily
 from core.secrets import MASK, count_overlap
-from core.text.lazy_pattern import compile_lazily
 from core.workspace.file_names import fold_name, to_os_name
 
 _HARMLESS = compile_lazily(

@@ -25,6 +25,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".modes",
             ".filesystem",
             ".protocol",
+            ".patterns",
             ".records",
             ".search_paths",
             ".secrets",

@@ -20,6 +20,7 @@ from core.clock import monotonic
 from core.dialects.segments import SegmentDelta, Segmenter, SegmentEvent, SegmentFinished, SegmentStarted
 from core.ids import new_id
 from core.languages import detect_language
+from core.patterns import compile_lazily
 from core.protocol.documents import (
     AnyDocument,
     CodeBlockDocument,
@@ -33,7 +34,6 @@ from core.protocol.documents import (
     TextDocument,
 )
 from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted, ModeName
-from core.text.lazy_pattern import compile_lazily
 
 CodePurpose = Literal["new_code", "example", "suggestion"]
 _TO_DO: Final = frozenset(

@@ -19,6 +19,7 @@ from core.dialects.dialect import AnswerParser, AnswerPart, AnswerText, CallFini
 from core.errors import AgentTuiError, ProviderError, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access
+from core.patterns import compile_lazily
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
@@ -34,7 +35,6 @@ from core.providers.base import (
     UsageReport,
 )
 from core.text.json_repairs import extract_call_name, repair_arguments
-from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import SurrogateJoiner
 from core.tools.base import ToolType
 from core.tools.toolset import Toolset

@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from core.config.rules.rule import AgentRule, RuleChoice
+from core.patterns import compile_lazily
 from core.secrets import mask_secrets
-from core.text.lazy_pattern import compile_lazily
 
 _OWN_TAGS = (
     "user_info|now|project_layout|repo_map|open_and_recently_viewed_files|git_status|rules?|removed_rule|"

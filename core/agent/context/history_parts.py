@@ -14,9 +14,9 @@ from zlib import crc32
 from msgspec import Struct
 
 from core.agent.context.token_meter import measure_messages
+from core.patterns import compile_lazily
 from core.protocol.events import DroppedSpan
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from core.text.lazy_pattern import compile_lazily
 
 _SECTION: Final = compile_lazily(r"^<([a-z_]+)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
 _BLOCK: Final = compile_lazily(r"^<(file|rule) ([^>\n]*)(?<!/)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)

@@ -17,10 +17,10 @@ from core.agent.base.prompt_tags import escape_attribute, render_rule, render_ru
 from core.agent.context.turn_context import TurnContext
 from core.config.rules.loading import find_references, load_rule_files
 from core.config.rules.rule import RuleChoice, RuleFiles, RuleOccasion, choose_rules, find_mentioned_rules, list_loaded
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import LoadedRule, MessageAppended, RulesLoaded
 from core.protocol.messages import Message, UserMessage
-from core.text.lazy_pattern import compile_lazily
 from core.tools.base import FetchedRules
 
 MAX_NEAR = 500  # paths whose folders are searched for rule files

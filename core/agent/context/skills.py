@@ -35,11 +35,11 @@ from core.extensions.skills import (
     read_skill_file,
 )
 from core.modes import Access
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import SkillActivated
 from core.protocol.messages import Message
 from core.secrets import mask_secrets
-from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import find_nearest_names
 from core.tools.base import SkillRequest, SkillText
 

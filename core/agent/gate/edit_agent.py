@@ -19,10 +19,10 @@ from core.edits.drafts.checks import find_unmentioned_change
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.errors import ProviderError
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.messages import AssistantMessage, Message, UserMessage
 from core.syntax.flaws import describe_first_flaw
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import number_lines
 from core.tools.base import EditRequest
 

@@ -17,7 +17,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.languages import detect_language
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.markup import Fence, track_fence
 
 SPECIAL_WORDS: Final = {

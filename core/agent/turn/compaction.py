@@ -25,13 +25,13 @@ from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
 from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, SessionHooks
+from core.patterns import compile_lazily
 from core.plans.todo_graph import select_current
 from core.prompts import render
 from core.protocol.events import AnyEvent, ContextCompacted, Notice
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.shell.long_output import shorten_middle
 from core.state.session import SessionState
-from core.text.lazy_pattern import compile_lazily
 
 UNKNOWN_WINDOW = 64_000  # tokens that are assumed for an unknown window
 TAIL_SHARE = 0.25

@@ -18,12 +18,12 @@ from core.agent.base.routes import TurnRoutes
 from core.agent.context.reminders import append_reminder
 from core.agent.gate.gated_call import GatedCall
 from core.errors import AgentTuiError, ProviderError
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import AnyEvent, MessageAppended
 from core.protocol.messages import UserMessage
 from core.records import parse_json
 from core.state.session import SessionState
-from core.text.lazy_pattern import compile_lazily
 
 MAX_NUDGES = 2  # empty or truncated answers in a turn after which the model is asked to continue
 MAX_PAUSES = 8  # in a turn

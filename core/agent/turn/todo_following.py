@@ -22,6 +22,7 @@ from core.agent.gate.gated_call import GatedCall
 from core.agent.gate.todo_editor import apply_statuses
 from core.errors import AgentTuiError
 from core.modes import Access
+from core.patterns import compile_lazily
 from core.plans.plan_file import parse_plan_file, rewrite_plan
 from core.plans.todo_graph import find_in_progress, find_ready, sort_topologically
 from core.prompts import render
@@ -30,7 +31,6 @@ from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
-from core.text.lazy_pattern import compile_lazily
 from core.tools.base import FileEditDetail, FileEditDetails
 from core.tools.builtin.plans import format_todos
 from core.tools.toolset import Toolset

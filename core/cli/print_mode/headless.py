@@ -40,6 +40,7 @@ from core.engine.shared.models import ModelAccess
 from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
 from core.modes import Mode
+from core.patterns import compile_lazily
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
@@ -49,7 +50,6 @@ from core.sessions.log import STATE_LOST
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
-from core.text.lazy_pattern import compile_lazily
 from core.transports.response import Response, build_refusal, build_response
 from core.transports.session_client import SessionAttachments, SessionView, require_ack
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from core.cli.streams import write_json
 from core.errors import ConfigError
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import documents as d
 from core.protocol import events as ev
@@ -23,7 +24,6 @@ from core.state.findings import SEVERITIES
 from core.text.counting import count
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
-from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding, ResponseUsage
 

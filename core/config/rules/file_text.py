@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from core.patterns import compile_lazily
 from core.secrets import mask_secrets
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import cut_lines
 
 MAX_RULE_BYTES = 32 * 1024

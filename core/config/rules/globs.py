@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 MAX_WILDCARDS = 6  # more could keep the matcher busy for minutes; such a pattern matches nothing
 MAX_IN_NAME = 3  # per segment: the time grows with this power of a name's length

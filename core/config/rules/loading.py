@@ -41,9 +41,9 @@ from core.config.rules.roots import (
 )
 from core.config.rules.rule import AgentRule, RuleFiles
 from core.errors import PathRefused, StateError
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.protocol.events import LoadedRule, RuleKind
-from core.text.lazy_pattern import compile_lazily
 from core.text.markup import Fence, track_fence
 from core.workspace import Workspace
 from core.workspace.secret_files import may_be_secret

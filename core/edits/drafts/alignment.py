@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from core.edits.drafts.line_matches import OPENER, DraftToken, find_matches, is_continuation
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _INSERT, _DELETE, _OUTSIDE, _LEAVE, _STAY, _NEVER = -10, -30, -25, -300, -9000, -(10**9)
 CLOSER: Final = compile_lazily(r"[)\]}]|</|end\b|fi\b|done\b|esac\b")

@@ -24,7 +24,7 @@ from core.edits.drafts.marker_rules import find_violation
 from core.edits.drafts.markers import is_marker, may_be_marker, may_be_remark, parse_removal
 from core.edits.errors import UndecidedEdit
 from core.edits.indentation import extract_indent, measure_depth
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import TextLines
 
 _OPENS = compile_lazily(r"\s*(?:@\w|#\[|/\*\*).*|.*[{(\[:]\s*$|.*\bdo(?:\s*\|[^|]*\|)?$|\s*(?:def|class|module)\b.*")

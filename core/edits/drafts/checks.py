@@ -26,8 +26,8 @@ from core.edits.drafts.placed_draft import MOST_OPEN
 from core.edits.drafts.placements import is_single
 from core.edits.errors import UndecidedEdit
 from core.edits.indentation import measure_depth
+from core.patterns import compile_lazily
 from core.syntax.flaws import find_flaws
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, find_changed_span, split_lines
 
 _MANY_COPIES: Final = 3  # lines that are only context if they are repeated

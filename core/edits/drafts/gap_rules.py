@@ -17,7 +17,7 @@ from core.edits.drafts.line_keys import is_same_call, parse_line_key
 from core.edits.drafts.line_matches import CONTINUED, PREFIX, compile_subject
 from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraft, count_open, is_distinctive
 from core.edits.drafts.markers import is_marker, may_be_marker
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _BRACKETS: Final = ("()", "[]", "{}")
 _FEW: Final = 2  # lines at an end of a piece

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _MODIFIERS = (
     r"(?:(?:export|default|public|private|protected|internal|static|abstract|async|final|override|readonly|"

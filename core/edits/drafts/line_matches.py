@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.markers import is_marker
 from core.edits.indentation import measure_depth
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.similarity import measure_similarity
 
 TokenKind = Literal["line", "marker", "removal"]

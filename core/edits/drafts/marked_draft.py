@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, CONTINUED, DraftToken, ResultRow
 from core.edits.indentation import measure_depth
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 OPENS: Final = compile_lazily(r"[{(\[:]$|\b(?:do|then|begin)$")
 _BARE: Final = compile_lazily(r"```\S*$|(?:try|do|begin|loop|unsafe|async)\s*[:{]?$")

@@ -20,7 +20,7 @@ from core.edits.drafts.marked_draft import LEAVES, NAMED, OPENS, Gap, MarkedDraf
 from core.edits.drafts.piece_rules import PieceRules
 from core.edits.errors import EditError
 from core.edits.indentation import measure_depth
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _WORD: Final = compile_lazily(r"[A-Za-z_]\w+")
 _KEYWORD: Final = compile_lazily(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _OPEN = compile_lazily(
     r"""(?:\{/\*+|/\*+|//+!?|<!--|<%--|<%#|\{\{!--|\{\{/\*|\{#|\{-|\(\*|#+|--+|%+|;+|\.\.(?=\s+(?:[^\s.]|\.{3}\s*$))|(?:REM|rem)\b|\*|['"]{1,3})\s*"""

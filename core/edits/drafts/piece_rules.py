@@ -17,7 +17,7 @@ from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, CONTINUED, PREFIX
 from core.edits.drafts.marked_draft import NAMED, OPENS, MarkedDraft, count_open, is_distinctive
 from core.edits.indentation import measure_depth
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _HASHED: Final = compile_lazily(r"#(?:\w|#+\s)")
 _FEW: Final = 2  # lines of an addition without a name

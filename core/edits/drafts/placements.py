@@ -31,7 +31,7 @@ from core.edits.drafts.line_costs import (
 from core.edits.drafts.line_keys import parse_line_key
 from core.edits.drafts.line_matches import BRANCH, PREFIX, is_continuation
 from core.edits.indentation import measure_depth
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import count_shared_head
 
 START: Final = "\0start"

@@ -23,7 +23,7 @@ from core.edits.drafts.markers import is_marker
 from core.edits.drafts.placed_draft import PlacedDraft, place_draft, replace_all_lines
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.formats.target_file import select_for_file
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import TextLines, split_closed, split_lines
 from core.text.markup import parse_attributes
 

@@ -27,8 +27,8 @@ from core.edits.drafts.markers import expand_elided_body, is_marker, may_be_mark
 from core.edits.drafts.placed_draft import PlacedDraft, place_draft
 from core.edits.errors import EditError, UndecidedEdit
 from core.edits.indentation import measure_depth
+from core.patterns import compile_lazily
 from core.syntax.symbols import Definition, find_definitions
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, split_closed, split_lines
 
 _MANY_PLACES: Final = "its parts fit in more than one place"

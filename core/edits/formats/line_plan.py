@@ -17,8 +17,8 @@ from msgspec import Struct
 
 from core.edits.errors import EditError
 from core.edits.matching.line_edit import MatchedBlock, replace_block
+from core.patterns import compile_lazily
 from core.records import parse_json, parse_json_part
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import TextLines, split_closed, split_lines
 
 _NUMBER = compile_lazily(r"\s*[+-]?\d+\s*")

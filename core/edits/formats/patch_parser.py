@@ -32,7 +32,7 @@ from core.edits.formats.patch_records import (
     split_sign,
 )
 from core.edits.indentation import extract_indent
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import normalise_endings
 from core.text.markup import Fence, track_fence
 

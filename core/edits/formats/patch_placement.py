@@ -26,7 +26,7 @@ from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknow
 from core.edits.matching.misspelling import find_misspelt_context
 from core.edits.matching.new_lines import mend_new_lines
 from core.edits.matching.search_text import SearchText
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import Opcode, Splice, TextLines, apply_splices, count_shared_ends, split_whole_lines
 from core.text.similarity import measure_similarity
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.edits.errors import EditError
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 Action = Literal["add", "update", "delete"]
 Row = tuple[str, str]

@@ -26,7 +26,7 @@ from core.edits.errors import EditError, format_part
 from core.edits.formats.target_file import is_same_file
 from core.edits.matching.ladder import LadderMatch, locate
 from core.edits.matching.search_text import SearchText
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import apply_splices, carry_endings, find_line_number, normalise_endings
 from core.text.markup import has_closing_tag, parse_open_tag
 

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 
 from core.edits.matching.search_text import ENTITY, SearchText
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import Splice, carry_endings, diff_lines, find_ending_near
 
 _ESCAPED = compile_lazily(r"""\\([ntr'"`$\\/])""")

@@ -29,7 +29,7 @@ from core.edits.matching.line_edit import LineEdit, MatchedBlock
 from core.edits.matching.misspelling import find_misspelt
 from core.edits.matching.new_lines import build_numbered_error, mend_new_text
 from core.edits.matching.search_text import SearchText, replace_look_alikes
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import Splice, carry_endings, find_ending_near, find_line_numbers, normalise_endings, split_closed
 
 _DOTS = compile_lazily(r"\s*(?:(?:#|//|--|/\*|<!--|\{/\*|%|;)\s*)?(?:\.\.\.|…)\s*(?:\*/\}?|-->)?\s*$")

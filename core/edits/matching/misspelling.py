@@ -9,7 +9,7 @@ from typing import Final
 
 from core.edits.matching.line_edit import LineEdit, MatchedBlock, touches_unknown_blanks
 from core.edits.matching.search_text import fold_spacing
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.lines import Splice, count_shared_ends
 from core.text.similarity import find_closest, measure_similarity
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from core.edits.errors import EditError
 from core.edits.indentation import extract_indent
 from core.edits.matching.search_text import ENTITY, SearchText, split_strings
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.text.similarity import measure_similarity
 
 QUOTES: Final = "quotes"

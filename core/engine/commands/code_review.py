@@ -35,6 +35,7 @@ from core.errors import CommandRejected, PathRefused
 from core.git.branch_diff import ReviewedDiff, read_reviewed_diff
 from core.git.repository import GitFailed
 from core.ids import new_id
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -43,7 +44,6 @@ from core.sandbox.unboxed_run import run_unboxed
 from core.shell.unsandboxed_run import build_unsandboxed_environment
 from core.state.findings import read_findings
 from core.text.counting import count
-from core.text.lazy_pattern import compile_lazily
 from core.text.patch_hunks import list_right_hunks
 from core.tools.base import Reader
 

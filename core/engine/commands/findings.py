@@ -13,13 +13,13 @@ from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import CommandRejected
 from core.modes import Mode
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.review import Finding
 from core.state.findings import CodeReview
 from core.text.counting import count
-from core.text.lazy_pattern import compile_lazily
 
 _AGAIN: Final = "/review reviews the current branch."
 _CALL: Final = compile_lazily(r"/review(?:\s+(\S+))?")

@@ -22,6 +22,7 @@ from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.ids import new_id
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Plan
@@ -31,7 +32,6 @@ from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, 
 from core.shadow.content.paths import format_paths
 from core.shadow.review.verdict_plan import find_hunks, group_changes
 from core.text.counting import count
-from core.text.lazy_pattern import compile_lazily
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000

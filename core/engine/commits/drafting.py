@@ -23,6 +23,7 @@ from core.engine.commits.preview import build_group, list_prompts
 from core.engine.session.session import Session
 from core.errors import ProviderError
 from core.git.work_state import list_recent_messages
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import CommitDrafted, CommitSorted
 from core.protocol.messages import UserMessage
@@ -30,7 +31,6 @@ from core.protocol.queries import CommitGroup
 from core.protocol.review import CommitTopic
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
-from core.text.lazy_pattern import compile_lazily
 
 _MAX_TOKENS: Final = 2_000
 _LOG: Final = 12  # messages

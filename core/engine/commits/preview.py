@@ -10,6 +10,7 @@ from core.engine.commits.patch import is_selected
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.git.tree_entries import count_staged
+from core.patterns import compile_lazily
 from core.protocol import queries as q
 from core.protocol.review import COMMENTS_TITLE
 from core.shadow.commits.commit_content import CommitContent
@@ -17,7 +18,6 @@ from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 from core.shadow.diff.hunks import compare_texts
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
-from core.text.lazy_pattern import compile_lazily
 
 MAX_SUBJECT: Final = 72  # characters
 _NOTHING: Final = "nothing that was accepted{} is waiting for a commit."

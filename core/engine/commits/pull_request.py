@@ -36,6 +36,7 @@ from core.git.repository import (
 from core.git.safe_config import ConfigPairs, find_last
 from core.git.temporary_directories import make_temporary_directory
 from core.git.work_state import list_subjects, read_branch_name, read_head
+from core.patterns import compile_lazily
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -46,7 +47,6 @@ from core.shell.unsandboxed_run import build_unsandboxed_environment
 from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
-from core.text.lazy_pattern import compile_lazily
 
 PUSH_SECONDS: Final = 300.0
 NOT_VERIFIED: Final = "run by the agent, not verified again"

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.private_directories import make_private_directory
+from core.patterns import compile_lazily
 from core.protocol.commands import GuideKeep
 from core.records import decode_json
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_state_dir
 
 NEW: Final = "new"

@@ -29,9 +29,9 @@ from core.errors import ConfigError, StateError
 from core.filesystem.atomic_write import PRIVATE, replace_file
 from core.filesystem.open_beneath import DIRECTORY
 from core.filesystem.private_directories import make_private_directory
+from core.patterns import compile_lazily
 from core.protocol import commands as cmd
 from core.records import parse_toml
-from core.text.lazy_pattern import compile_lazily
 from core.user_dirs import get_config_dir
 
 _NAME = compile_lazily(r"[A-Za-z0-9_-]{1,60}")

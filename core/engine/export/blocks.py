@@ -10,11 +10,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.engine.export.record import ExportedChange, ExportedSession, ExportedTurn
+from core.patterns import compile_lazily
 from core.protocol import documents as d
 from core.protocol.review import Check, DiffLine, is_prose
 from core.state.checks import describe_changed_tests, get_check_words
 from core.text.exposure import BLANK_SIGN, TAB_SIGN, expose_blanks
-from core.text.lazy_pattern import compile_lazily
 
 BlockKind = Literal["prose", "line", "code", "diff"]
 LINE_END_SIGNS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}

@@ -28,10 +28,10 @@ from core.engine.export.blocks import (
 )
 from core.engine.export.record import ExportedChange, ExportedSession, ExportedTurn, format_json, read_export
 from core.errors import StateError
+from core.patterns import compile_lazily
 from core.protocol.queries import ExportAnswer, ExportFormat, build_export_name
 from core.protocol.review import DiffLine
 from core.sessions.log import SessionLog
-from core.text.lazy_pattern import compile_lazily
 
 _SPECIAL = compile_lazily(r"([\\`*_\[\]<>#|~])")
 OPEN_LINES: Final = 14  # longer code is folded

@@ -17,10 +17,10 @@ from msgspec import Struct, field
 
 from core.agent.answer.documents import AnswerDocuments, OpenDocument, TurnDocuments
 from core.languages import detect_language
+from core.patterns import compile_lazily
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
-from core.text.lazy_pattern import compile_lazily
 from core.text.lines import diff_lines
 
 MAX_OUTPUT: Final = 100_000  # characters of a result

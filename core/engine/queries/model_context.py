@@ -24,11 +24,11 @@ from core.agent.turn.prompt_setup import load_setup
 from core.edit_formats import EDIT_TOOLS
 from core.engine.queries.source import QuerySource
 from core.engine.turns.agent_types import load_agent_types
+from core.patterns import compile_lazily
 from core.protocol import queries as q
 from core.protocol.queries import ContextAnswer, ContextPart
 from core.protocol.tools import ToolRow
 from core.state.session import SessionState
-from core.text.lazy_pattern import compile_lazily
 from core.tools.toolset import Toolset
 
 _WORD = compile_lazily(r"\w+")

@@ -17,9 +17,9 @@ from core.errors import CommandRejected, PathRefused
 from core.index.database import IndexFailed
 from core.index.reader import IndexReader
 from core.modes import Access, is_granted
+from core.patterns import compile_lazily
 from core.prompts import render
 from core.records import decode_json, parse_toml
-from core.text.lazy_pattern import compile_lazily
 from core.tools.base import Reader
 
 TARGET: Final = "AGENTS.md"

@@ -19,9 +19,9 @@ from core.extensions.commands import CommandFile, CommandSet, find_prompt_comman
 from core.extensions.plugins import find_extension_folders
 from core.extensions.rendering import PromptArguments, PromptPart, render_parts
 from core.extensions.skills import Skill, SkillSet, load_skills
+from core.patterns import compile_lazily
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.events import SkillActivated
-from core.text.lazy_pattern import compile_lazily
 from core.workspace import Workspace
 
 _CALL: Final = compile_lazily(r"/([A-Za-z0-9_][\w.:-]*)(?:\s+(.*))?", re.DOTALL)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from core.index.path_kinds import PathKind, list_wanted_kinds
 from core.index.words import split_words
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 Shape = Literal["name", "short", "long"]
 

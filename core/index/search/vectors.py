@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Final
 
 from core.index.words import MAX_WORD, split_identifier, stem
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _SCALE: Final = struct.Struct("<f")
 _WEIGHT: Final = struct.Struct("<e")

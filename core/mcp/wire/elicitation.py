@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import ConfigError, WebFailed
+from core.patterns import compile_lazily
 from core.protocol.documents import Option, Question, QuestionAnswer
 from core.sandbox.plain_text import strip_escapes
-from core.text.lazy_pattern import compile_lazily
 from core.web.address import parse_address
 
 MAX_FIELDS: Final = 20

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct, field
 
 from core.clock import monotonic
+from core.patterns import compile_lazily
 from core.records import parse_json
-from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import map_texts
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from msgspec import Struct, field
 from core.errors import ToolFailed
 from core.mcp.wire.elicitation import Elicitation, ElicitationAnswer
 from core.mcp.wire.message_repairs import parse_messages, repair_streams
+from core.patterns import compile_lazily
 from core.records import convert
 from core.tasks import cancel_tasks
-from core.text.lazy_pattern import compile_lazily
 
 if TYPE_CHECKING:
     import httpx2

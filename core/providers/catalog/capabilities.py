@@ -20,10 +20,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.edit_formats import EditFormat
+from core.patterns import compile_lazily
 from core.protocol.messages import Effort, Usage, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
 from core.records import convert, decode_json, parse_toml
-from core.text.lazy_pattern import compile_lazily
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.json")
 _PER: Final = 1_000_000  # tokens
@@ -126,6 +126,7 @@ class _Provider(Struct, frozen=True):
     fallback: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=256)
 def find_model(name: str, provider: str = "") -> PricedModel | None:
     """Return the entry of a model at a provider ("": at its maker); None = it is not in the table."""
     name, table = name.lower(), load_table()

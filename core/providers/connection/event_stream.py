@@ -18,9 +18,9 @@ from functools import cache
 from typing import Any, Final
 
 from core.errors import ProviderError
+from core.patterns import compile_lazily
 from core.providers.connection.failures import Api, SilentTooLong, build_event_error, extract_detail
 from core.records import parse_json
-from core.text.lazy_pattern import compile_lazily
 
 MAX_BODY: Final = 65_536
 MAX_ANSWER: Final = 50_000_000  # Bytes of an answer that is one JSON object.

@@ -17,11 +17,11 @@ from typing import Any, Final
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
+from core.patterns import compile_lazily
 from core.providers.connection.addresses import NamedProxy, find_proxy
 from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large, parse_wait
 from core.records import parse_json
 from core.secrets import redact
-from core.text.lazy_pattern import compile_lazily
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _SWITCH_MODEL: Final = "choose another model with /model"
 _SPAN: Final = compile_lazily(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+(?:\.\d+)?)ms)?")

@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from core.patterns import compile_lazily
 from core.records import parse_json
 from core.text.json_repairs import extract_call_name, repair_arguments
-from core.text.lazy_pattern import compile_lazily
 from core.text.well_formed import make_well_formed
 
 _NAME: Final = compile_lazily(r"[^A-Za-z0-9_-]")

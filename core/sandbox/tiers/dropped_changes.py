@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Literal
 
 from core.git.index import is_same_index
+from core.patterns import compile_lazily
 from core.sandbox.box import BoxRequest
 from core.sandbox.tiers.project_copy import is_opaque, remove_copy
-from core.text.lazy_pattern import compile_lazily
 
 _NAMED = 5
 COMMITS_DROPPED = "Commits and branches are not kept"

@@ -20,10 +20,10 @@ from msgspec import Struct
 from core import __version__
 from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
+from core.patterns import compile_lazily
 from core.records import decode_json
 from core.sandbox.box import Box, Tier
 from core.sandbox.tiers import self_test
-from core.text.lazy_pattern import compile_lazily
 
 _ERRNO = compile_lazily(r"[\[(](E[A-Z0-9]+)[\])]")
 _TEXTS = {

@@ -9,11 +9,11 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.patterns import compile_lazily
 from core.protocol.events import LayersChanged
 from core.protocol.review import Bulk
 from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.merged_tree import MergedTree
-from core.text.lazy_pattern import compile_lazily
 
 _BULK_KINDS: dict[str, Literal["large", "git"]] = {"large": "large", "git": "git"}
 # The names that git, or a tool that extends it, uses in its directory. Files of other programs there mean nothing to

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
 from core.filesystem.removal import remove_path
+from core.patterns import compile_lazily
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.review import CACHES, FileState
 from core.shadow.bulk.bulk_summary import build_layers_changed
@@ -36,7 +37,6 @@ from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_layer_path, is_opaque
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories
-from core.text.lazy_pattern import compile_lazily
 from core.workspace import ABSENT
 from core.workspace.file_names import from_os_name, to_os_name
 

@@ -14,13 +14,13 @@ from core.errors import ContentLost
 from core.languages import detect_language
 from core.notebooks.notebook import find_notebook
 from core.notebooks.rendering import render_sections
+from core.patterns import compile_lazily
 from core.protocol.review import Change, FileState, Hunk, Operation, Origin
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.diff.diff_lines import CONTEXT, MAX_LINES, MAX_WIDTH
 from core.shadow.diff.hunks import build_whole_hunk, compute_hunks, is_divisible
 from core.shadow.diff.text_lines import detect_encoding, find_display_encodings, is_binary, split_lines
 from core.shadow.diff.three_way_merge import MergeChunk, is_mergeable, merge_three_way, split_chunks
-from core.text.lazy_pattern import compile_lazily
 from core.text.unseen_text import decode_as_shown, describe_unseen
 from core.workspace.protected_files import FileRisk, find_file_risk, find_link_risk
 

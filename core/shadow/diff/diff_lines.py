@@ -10,6 +10,7 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.patterns import compile_lazily
 from core.protocol.review import Change, ChangeDiff, DiffLine, Hunk
 from core.secrets import mask_secrets
 from core.shadow.diff.cell_regions import build_cell_diff
@@ -24,7 +25,6 @@ from core.shadow.diff.text_lines import (
     split_lines,
 )
 from core.text.counting import count
-from core.text.lazy_pattern import compile_lazily
 from core.text.legacy_encodings import name_encoding
 
 Marks = tuple[tuple[int, int], ...]

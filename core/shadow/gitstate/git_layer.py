@@ -15,13 +15,13 @@ from msgspec import Struct
 
 from core.clock import now_ms
 from core.git.history import is_object_name
+from core.patterns import compile_lazily
 from core.shadow.content.paths import list_parents
 from core.shadow.gitstate.git_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.outcome import STASH, GitOutcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
-from core.text.lazy_pattern import compile_lazily
 
 _LOGGED_BY = "agent-tui <agent-tui@localhost>"
 _ACCEPTED = b"agent-tui: accepted from a command"

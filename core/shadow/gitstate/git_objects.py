@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 
 _PERSON = compile_lazily(rb"(?P<name>[^<>\n\0]*?) ?<(?P<email>[^<>\n\0]*)> (?P<seconds>\d{1,12}) (?P<zone>[+-]\d{4})\Z")
 _ASCII = bytes(range(0x20, 0x7F))

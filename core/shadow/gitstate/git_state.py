@@ -19,6 +19,7 @@ from core.errors import AgentTuiError, ReviewConflict
 from core.git.history import is_object_name, read_commit
 from core.git.layout import read_small_file
 from core.git.repository import GitFailed
+from core.patterns import compile_lazily
 from core.protocol.review import GitPreview
 from core.shadow.content.paths import format_paths
 from core.shadow.gitstate.accepted_content import AcceptedContent
@@ -31,7 +32,6 @@ from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
 from core.shadow.layers.path_classes import is_git_protected
-from core.text.lazy_pattern import compile_lazily
 
 _STATE = compile_lazily(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")
 # Files that git writes all the time and never reads again by itself.

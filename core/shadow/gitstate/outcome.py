@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from core.git import history
 from core.git.history import MISSING_MODE, GitCommit, GitEntry
 from core.git.repository import GitFailed
+from core.patterns import compile_lazily
 from core.shadow.content.paths import format_paths
 from core.shadow.gitstate.accepted_content import AcceptedContent, StagedIndex, compute_staged_index
 from core.shadow.gitstate.repository_copy import RepositoryCopy
-from core.text.lazy_pattern import compile_lazily
 
 MAX_COMMITS = 200
 STASH = "refs/stash"

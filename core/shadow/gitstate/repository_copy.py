@@ -20,9 +20,9 @@ from core.git.layout import RepositoryLayout, find_layout, read_small_file
 from core.git.repository import GitFailed, GitRepository, find_git, open_repository, read_settings
 from core.git.safe_config import find_last, is_true, render_config
 from core.git.temporary_directories import make_temporary_directory
+from core.patterns import compile_lazily
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.text.lazy_pattern import compile_lazily
 
 _LOOSE = compile_lazily(r"[0-9a-f]{2}/[0-9a-f]{38}(?:[0-9a-f]{24})?\Z")
 _COPIED = compile_lazily(r"(?:HEAD|packed-refs|index|sharedindex\..*)\Z")

@@ -15,7 +15,7 @@ from itertools import product
 
 from msgspec import Struct
 
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.workspace.acting_content import RunnerCall, cut_blocks, find_calls
 
 CODE = compile_lazily(

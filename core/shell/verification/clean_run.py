@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from core.errors import ToolFailed
 from core.git.command_view import RepositoryView
 from core.ids import new_id
+from core.patterns import compile_lazily
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
 from core.protocol.events.verification import Verification, VerificationOutcome
@@ -42,7 +43,6 @@ from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.state.review import ReviewState
-from core.text.lazy_pattern import compile_lazily
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 

@@ -21,8 +21,8 @@ from typing import Final
 
 from msgspec import Struct
 
+from core.patterns import compile_lazily
 from core.shell.check_detection import CheckResult, detect_checks, find_configured, is_check
-from core.text.lazy_pattern import compile_lazily
 
 _COMMON_TEXT: Final = "-q -qq -v -vv -vvv --quiet --verbose --silent --color= --no-color --colors --no-colors"
 _PARTS: Final[dict[str, str]] = {

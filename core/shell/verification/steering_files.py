@@ -18,9 +18,9 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from core.errors import AgentTuiError
+from core.patterns import compile_lazily
 from core.protocol.review import Change
 from core.records import decode_json
-from core.text.lazy_pattern import compile_lazily
 from core.workspace.file_names import fold_name
 
 _TEST_DIRECTORIES_TEXT: Final = """

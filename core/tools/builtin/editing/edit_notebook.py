@@ -14,8 +14,8 @@ from core.errors import ToolInputInvalid
 from core.notebooks.editing import create_notebook, delete_cell, insert_cell, replace_source
 from core.notebooks.notebook import Cell, Notebook, describe_cell, is_notebook_path, parse_notebook
 from core.notebooks.rendering import find_comment_sign, render_cell
+from core.patterns import compile_lazily
 from core.syntax.flaws import describe_flaw, find_new_flaws
-from core.text.lazy_pattern import compile_lazily
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_match, describe_slips

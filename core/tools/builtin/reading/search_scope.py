@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from core.errors import PathRefused, ToolInputInvalid
-from core.text.lazy_pattern import compile_lazily
+from core.patterns import compile_lazily
 from core.tools.base import Reader
 from core.tools.builtin.editing.edit_targets import require_present
 

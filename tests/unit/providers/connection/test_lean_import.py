@@ -138,3 +138,17 @@ slow = ("openai", "anthropic", "httpx2", "pydantic", "keyring", "genai_prices", 
 print([name for name in slow if name in sys.modules])
 """
     assert run(code).strip() == "[]"
+
+
+def test_no_plugin_of_pydantic_is_looked_for():
+    """The attribute is pydantic's own: this fails when a new version has another one."""
+    counts = run(
+        "import importlib.metadata as metadata\n"
+        "searches, search = [], metadata.entry_points\n"
+        "metadata.entry_points = lambda **query: searches.append(query) or search(**query)\n"
+        "from core.providers.connection.lean_import import load_sdk\n"
+        "load_sdk('openai')\n"
+        "from pydantic.plugin._loader import get_plugins\n"
+        "print(len(searches), len(list(get_plugins())))\n"
+    )
+    assert counts.split() == ["0", "0"]

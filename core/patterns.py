@@ -11,7 +11,7 @@ import re
 from typing import Any, AnyStr, cast
 
 
-class _LazyPattern:
+class LazyPattern:
     """Stands for a compiled pattern. Its first attribute compiles it and copies all of its attributes to this object,
     so that later calls cost the same as those of the pattern itself."""
 
@@ -29,4 +29,4 @@ class _LazyPattern:
 def compile_lazily(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return a pattern that is compiled at its first use, which raises `re.error` if it is wrong. It has the methods
     of a compiled pattern, but functions of `re` don't take it as an argument."""
-    return cast("re.Pattern[AnyStr]", _LazyPattern(source, flags))
+    return cast("re.Pattern[AnyStr]", LazyPattern(source, flags))
