@@ -28,7 +28,7 @@ Last run: Python {python}, Textual {textual}, {cores} cores.
   to the terminal, what comes back is read and looked at with its escape sequences taken out. The model is a server on
   the loopback interface that streams in the dialect of the provider, so the official SDKs do all they do in earnest.
 - **CPU and memory are those of all processes** of the program (screen and engine), user and system time together;
-  memory is the sum of what each holds resident, shared pages counted twice. The model server does not count.
+  memory is what they hold resident, a page that several share counted once (PSS). The model server does not count.
 - **Start**: from `exec` until a letter shows that is typed every 20 ms. Medians; the yardstick, a Textual app with
   one `Input`, is started in turns with ours, so that a busy moment of the machine meets both.
 - **Echo**: from writing the key to reading its letter, keys 60 to 100 ms apart at random, 95th percentiles.

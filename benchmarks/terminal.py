@@ -25,10 +25,11 @@ PATIENCE = 120.0  # seconds; so long may take on a machine with other work what 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """CPU seconds (user + system, living and reaped children too) and resident bytes of a process tree."""
+    """CPU seconds (user + system, living and reaped children too) of a process tree, and its memory in bytes, in which
+    a page that several processes share counts once (PSS)."""
 
     cpu: float
-    resident: int
+    memory: int
 
 
 class Terminal:
@@ -162,15 +163,15 @@ class Terminal:
 
     def cost(self) -> Cost:
         """What the tree has cost so far."""
-        cpu, resident = 0.0, 0
+        cpu, memory = 0.0, 0
         for process in self._tree():
             try:
                 times = process.cpu_times()
-                resident += process.memory_info().rss
+                memory += process.memory_full_info().pss
             except psutil.NoSuchProcess:
                 continue
             cpu += times.user + times.system + times.children_user + times.children_system
-        return Cost(cpu=cpu, resident=resident)
+        return Cost(cpu=cpu, memory=memory)
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the program itself."""
