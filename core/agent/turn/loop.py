@@ -134,7 +134,8 @@ class Turn:
         if self._state.todos_plan_path:
             self._todos.refresh()
         await append_rule_news(self._context, model.setup.prefix.system)
-        await append_offers(self._context.offers, self._state.messages, self._emit)
+        if self.budget.steps:  # the prompt of the first step has carried them
+            await append_offers(self._context.offers, self._state.messages, self._emit)
         await self._hooks.check_steers()
         self._reminders.append_news()
         self._diagnostics.append_late()
