@@ -93,6 +93,8 @@ def build_places_item(name: str, kind: ContextKind, places: Sequence[str], origi
 
 async def discover_context(sources: ContextSources, plain_names: PlainNames) -> tuple[ContextItem, ...]:
     """Find the files and symbols that the words of a prompt name, files first, at most MAX_DISCOVERED."""
+    if plain_names == PlainNames():
+        return ()
     items, rest = await asyncio.to_thread(_find_in_files, sources, plain_names)
     items += await _find_in_index(sources, rest)
     return tuple({item.key: item for item in items}.values())[:MAX_DISCOVERED]
