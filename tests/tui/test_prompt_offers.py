@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from core.protocol import commands as c
@@ -19,6 +21,7 @@ from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.chat.prompt.completing import MAX_GHOST, PromptHistory, find_completed_word, find_typed_path
 from tui.files.matches import MATCH_STYLE, format_whole_path, mark_words
+from tui.screens.controllers.prompt_completion import CompletionController
 
 PAST = ("fix the parser", "fix the tests in shop", "one\ntwo", "explain the parser")
 SNIPPETS = SnippetsAnswer(
@@ -51,6 +54,29 @@ def menu(on):
     return [
         str(completion_list.get_option_at_index(index).prompt).strip() for index in range(completion_list.option_count)
     ]
+
+
+# Enter before the list has come
+
+
+async def test_enter_is_not_lost_when_the_text_outran_the_list(stage, monkeypatch):
+    arrived = asyncio.Event()
+    find_candidates = CompletionController._find_candidates
+
+    async def find_late(controller, kind, pattern):
+        candidates = await find_candidates(controller, kind, pattern)
+        if not kind:
+            await arrived.wait()
+        return candidates
+
+    monkeypatch.setattr(CompletionController, "_find_candidates", find_late)
+    async with stage(recorded.opening()) as on:
+        await on.pilot.press(*"/policy")
+        await on.until(lambda: on.prompt.is_completing)
+        await on.pilot.press("space", *"human", "enter")
+        arrived.set()
+        await on.until(lambda: on.sent(c.PolicySet))
+        assert (on.prompt.text, on.sent(c.PolicySet)[0].policy) == ("", "human")
 
 
 # The search for an earlier prompt

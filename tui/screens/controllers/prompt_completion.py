@@ -89,6 +89,8 @@ class CompletionController(Controller):
         if completion is None:
             if prompt.is_searching:
                 prompt.end_search(None)
+            elif event.action == "send":  # the list was closed between the key and this message
+                prompt.submit()
             return
         match event.action:
             case "next":
@@ -97,7 +99,7 @@ class CompletionController(Controller):
                 completion.action_cursor_up()
             case "accept" | "send" if completion.pattern != prompt.completed_pattern:
                 self._awaited_key = event.action  # the candidates belong to an outdated text
-            case "send" if completion.kind == "@" and completion.selected_word in {None, prompt.completed_pattern}:
+            case "send" if not prompt.is_searching and _offers_nothing(completion, prompt.completed_pattern):
                 self._close_completion(completion)
                 prompt.submit()
             case "accept" | "send" if completion.selected_word is not None:
@@ -154,3 +156,8 @@ class CompletionController(Controller):
         ghost = next((path[len(typed_path) :] for path in paths if path.startswith(typed_path)), "")
         if ghost and replace_hidden(ghost) == ghost:
             self.context.prompt.offer_ghost(text, ghost)
+
+
+def _offers_nothing(completion: CompletionList, pattern: str) -> bool:
+    """Return True if Enter sends: nothing is selected, or a mention that is typed to its end."""
+    return completion.selected_word is None or (completion.kind == "@" and completion.selected_word == pattern)
