@@ -24,7 +24,7 @@ def measure(*, quick: bool) -> Iterator[Result]:
         for sdk in SDKS:
             times = _turns(folder, root, sdk, turns)
             label = f"Enter to the request at the server, {sdk}"
-            yield Result(what=f"{label}: median", value=statistics.median(times) * 1000, unit="ms", limit=10)
+            yield Result(what=f"{label}: median", value=statistics.median(times) * 1000, unit="ms", limit=8)
             yield Result(what=f"{label}: 95th percentile", value=percentile(times), unit="ms", limit=25)
 
 

@@ -32,14 +32,14 @@ def measure(*, quick: bool) -> Iterator[Result]:
                 what=f"-p, one short answer, {sdk}: wall",
                 value=statistics.median(first for first, _ in times),
                 unit="s",
-                limit=0.9,
+                ratio_limit=0.75,
                 yardstick=statistics.median(second for _, second in times),
                 yardstick_name="a script with the plain SDK",
             )
         for sdk in SDKS:
             runs = [_overhead(root, folder, sdk) for _ in range(rounds)]
             label = f"-p, {STEPS} tool steps, {sdk}: engine per step"
-            yield Result(what=label, value=statistics.median(runs) * 1000, unit="ms", limit=4)
+            yield Result(what=label, value=statistics.median(runs) * 1000, unit="ms", limit=3)
 
 
 def _wall(argv: list[str], path: Path, env: Mapping[str, str]) -> float:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
+from core.patterns import compile_lazily
 from core.protocol.commands import MAX_ATTACHMENT_BYTES
 
 _KINDS: Final = "png jpg jpeg jpe gif webp bmp tif tiff ico avif heic heif jxl pdf"
@@ -27,7 +28,7 @@ ATTACHABLE_SUFFIXES: Final = frozenset(f".{kind}" for kind in _KINDS.split())
 WSL_VARIABLES: Final = ("WSL_DISTRO_NAME", "WSL_INTEROP")
 MAX_PASTE_LENGTH: Final = 8_000  # characters of a paste that can be paths
 MAX_PATHS: Final = 20
-_DRIVE: Final = re.compile(r"([A-Za-z]):[\\/](?!/)")
+_DRIVE: Final = compile_lazily(r"([A-Za-z]):[\\/](?!/)")
 DesktopKind = Literal["wayland", "x11", "macos", "wsl", "none"]
 READ_TIMEOUT: Final = 4.0
 IMAGE_TYPES: Final[tuple[str, ...]] = ("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp", "image/tiff")

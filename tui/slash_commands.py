@@ -7,11 +7,11 @@ user has a command of that name. An alias without a counterpart is answered with
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Sequence
 from typing import Final, NamedTuple
 
 from core.modes import Mode
+from core.patterns import compile_lazily
 from core.protocol.queries import PromptCommand
 from tui.key_table import KEYS
 
@@ -125,7 +125,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("release-notes", "changelog"), "See the project's CHANGELOG.md."),
     **dict.fromkeys(("install-github-app",), "To run in CI: /help headless."),
 }
-_COMMAND_WORD: Final = re.compile(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
+_COMMAND_WORD: Final = compile_lazily(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
 _UNFIT: Final = 3
 _SCOPES: Final = ("project:", "user:")
 

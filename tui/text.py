@@ -9,13 +9,13 @@ only there sequences are removed. `guard_renderer` checks everything again that 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from textual.content import Content
 from textual.strip import Strip
 
+from core.patterns import compile_lazily
 from core.text import display_names as names
 from core.text import exposure
 from core.text.display_names import ELLIPSIS, HIDDEN
@@ -24,14 +24,14 @@ from core.text.exposure import BLANK_SIGN, TAB_SIGN, TAB_SIZE
 LINE_LIMIT: Final = 2_000
 
 # CSI, the string commands (OSC, DCS, APC, PM, SOS; only when they end, so that none can swallow a page), two-byte ones.
-_TERMINAL_SEQUENCE = re.compile(
+_TERMINAL_SEQUENCE = compile_lazily(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\x9c]{0,4096}(?:\x07|\x1b\\|\x9c)|\x1b[ -/]+[0-~]"
     r"|\x1b[0-OQ-WYZ\\`-~]|\x9b[0-?]*[ -/]*[@-~]"
 )
-_EXPOSED = re.compile(rf"‹(?:. )?U\+[0-9A-F]+(?:×\d+)?›|‹[^‹›·]+·[A-Z][A-Za-z-]+›|[{exposure.OWN_SIGNS}]")
-_BLANKS = re.compile("[ \t\n]+")
-_NEVER_WRITTEN = re.compile(f"[{HIDDEN}\n\t]")
-_NEVER_DRAWN = re.compile(f"[{HIDDEN}]")
+_EXPOSED = compile_lazily(rf"‹(?:. )?U\+[0-9A-F]+(?:×\d+)?›|‹[^‹›·]+·[A-Z][A-Za-z-]+›|[{exposure.OWN_SIGNS}]")
+_BLANKS = compile_lazily("[ \t\n]+")
+_NEVER_WRITTEN = compile_lazily(f"[{HIDDEN}\n\t]")
+_NEVER_DRAWN = compile_lazily(f"[{HIDDEN}]")
 
 
 def expose_text(text: str, *, keeps_blanks: bool = False) -> str:

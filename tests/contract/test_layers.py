@@ -80,6 +80,7 @@ SEEN_BY_TUI = (
     "core.state",
     "core.modes",
     "core.errors",
+    "core.patterns",
     "core.text.counting",
     "core.text.display_names",
     "core.text.exposure",

@@ -22,6 +22,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Input, Static
 
+from core.patterns import compile_lazily
 from core.protocol.events import ApprovalDecision, ApprovalRequested
 from core.protocol.queries import PatternAnswer
 from core.text import exposure
@@ -56,7 +57,7 @@ _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
     ("approval.reject", "reject_once", "no"),
     ("approval.never", "reject_always", "never"),
 )
-_BLANKS: Final = re.compile(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
+_BLANKS: Final = compile_lazily(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
 _GAP: Final = "   "  # between two choices
 _PATTERN_ROWS: Final = 4  # a pattern, and the commands that it would allow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
@@ -13,6 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widgets import Static
 
+from core.patterns import compile_lazily
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import QuestionAsked
 from tui.text import expose_line, expose_text, fit_line, shorten_lines
@@ -24,7 +24,7 @@ MUTED: Final = "$foreground 60%"
 TAB_WIDTH: Final = 18
 NO_ITEM: Final = -1
 TAKE_TICKED: Final = -2  # the row that accepts the ticked options, for the mouse
-_NUMBERED: Final = re.compile(r"q?\d*")
+_NUMBERED: Final = compile_lazily(r"q?\d*")
 MIN_ROWS, MAX_ROWS, SCREEN_PERCENT = 4, 14, 45  # rows for text and options, and their maximum percentage of the screen
 
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from core.patterns import compile_lazily
 from tui.chat.block_rows import READING_WIDTH, indent_answer
 from tui.chat.tool_call_rows import (
     DIFF_LANGUAGES,
@@ -26,15 +27,15 @@ from tui.widgets.text_rows import Piece, TextRow, wrap_pieces
 
 LONG_PARAGRAPH: Final = 8_000  # characters; a longer line is split, to bound the time of a frame
 # Starts whose meaning is still open: an item's mark, a rule, a heading, an emphasis, the head of a table.
-_UNDECIDED: Final = re.compile(
+_UNDECIDED: Final = compile_lazily(
     r"(?:^|(?<=\n))[ \t>]*(?:[-+*=#_~`|: ]+|\d{1,9}[.)]?)\Z|[*_~`]+\Z|!?\[\Z|(?:^|(?<=\n\n))\|[^\n]*(?:\n[-|: ]*)?\Z"
 )
-_FENCE: Final = re.compile(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
-_CODE_SPAN: Final = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
-_NUMBER: Final = re.compile(r"\A\d{1,9}(?=[.)])")
-_BACKTICKS: Final = re.compile("`+")
-_OPEN_LINK: Final = re.compile(r"\[[^\]\n]+\]\([^)\s]*\Z")
-_EMPHASIS: Final = re.compile(r"\*\*|~~|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![\w*])")
+_FENCE: Final = compile_lazily(r"^[ \t>]*(?:```|~~~)", re.MULTILINE)
+_CODE_SPAN: Final = compile_lazily(r"(`+)(?!`).*?(?<!`)\1(?!`)", re.DOTALL)
+_NUMBER: Final = compile_lazily(r"\A\d{1,9}(?=[.)])")
+_BACKTICKS: Final = compile_lazily("`+")
+_OPEN_LINK: Final = compile_lazily(r"\[[^\]\n]+\]\([^)\s]*\Z")
+_EMPHASIS: Final = compile_lazily(r"\*\*|~~|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![\w*])")
 
 
 def complete_markdown(text: str) -> str:

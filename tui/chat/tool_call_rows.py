@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Any, Final
 
 from rich.cells import cell_len, set_cell_size
 
+from core.patterns import compile_lazily
 from core.protocol import documents
 from core.protocol.messages import Usage
 from core.state.call_words import describe_call, describe_edit
@@ -26,7 +26,7 @@ NOTED_DURATION: Final = 100  # ms; shorter durations are not displayed
 _STATUS_ROLES: Final = {"failed": "bad", "denied": "warn", "cancelled": "warn"}
 _SERVER_TOOL: Final = "mcp__"
 _SHOWN_VALUE: Final = 60  # columns of one argument of a server's tool
-_NOT_IN_MODE: Final = re.compile(r"(\w+) mode does not allow")
+_NOT_IN_MODE: Final = compile_lazily(r"(\w+) mode does not allow")
 REFERENCE_ROWS: Final = 12  # of a reference that is closed
 DIFF_LANGUAGES: Final = frozenset({"diff", "patch", "udiff"})
 _DIFF_ROLES: Final = (("+++", "muted"), ("---", "muted"), ("@@", "muted"), ("+", "added"), ("-", "removed"))

@@ -5,12 +5,12 @@ The earlier run comes first. Records start with the first difference, grouped by
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice, zip_longest
 from typing import Final
 
+from core.patterns import compile_lazily
 from core.protocol.debug import ComparedLocation, ProbeRecord, ProbeRun
 from core.protocol.queries import ProbeLogAnswer
 from core.text.counting import count
@@ -26,7 +26,7 @@ SIDES: Final[Mapping[str, tuple[str, str]]] = {
 }
 PAIRS: Final = 4  # maximum records of a location
 NARROW: Final = 72  # cells below which two runs are stacked
-_FENCES: Final = re.compile(r"`+")
+_FENCES: Final = compile_lazily(r"`+")
 
 Runs = Mapping[str, ProbeRun]
 

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
+from core.patterns import compile_lazily
 from core.protocol.commands import ProviderConfigure
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
@@ -35,12 +36,12 @@ ABOUT: Final = "Any server with chat completions works. The address is enough: E
 BAD_NAME: Final = "A name uses lowercase letters, digits, - and _, and starts with a letter."
 BAD_ADDRESS: Final = "An address is host:port or an http(s) URL, usually ending in /v1."
 _MAX_NAME: Final = 31
-_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,30}")
-_ADDRESS: Final = re.compile(
+_NAME: Final = compile_lazily(r"[a-z][a-z0-9_-]{0,30}")
+_ADDRESS: Final = compile_lazily(
     r"(?:(?P<scheme>https?)://)?(?P<host>\[[0-9a-f:]+\]|[a-z0-9_.-]+)(?::(?P<port>\d{1,5}))?(?P<path>/[^\s?#]*)?",
     re.IGNORECASE,
 )
-_OWN_HOST: Final = re.compile(r"localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0", re.IGNORECASE)
+_OWN_HOST: Final = compile_lazily(r"localhost|127\.[\d.]+|\[::1\]|0\.0\.0\.0", re.IGNORECASE)
 _USUAL_PATH: Final = "/v1"
 RESERVED_NAMES: Final = frozenset({"scripted"})
 

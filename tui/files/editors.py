@@ -7,7 +7,6 @@ the user's file is not touched.
 from __future__ import annotations
 
 import os
-import re
 import shlex
 import shutil
 import tempfile
@@ -16,6 +15,7 @@ from difflib import SequenceMatcher
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
+from core.patterns import compile_lazily
 from core.protocol.review import Hunk
 
 MAX_PLACES: Final = 200  # of one text
@@ -24,10 +24,10 @@ _REFERENCE_FORMS: Final = (
     r"(?P<typescript>[^\s\"'`()\[\]{}<>:]{1,400})\((?P<typescript_line>\d{1,9}),(?P<typescript_column>\d{1,9})\)",
     r"(?P<path>[^\s\"'`()\[\]{}<>:|]{1,400}):(?P<path_line>\d{1,9})(?::(?P<path_column>\d{1,9}))?",
 )
-_REFERENCE: Final = re.compile("|".join(_REFERENCE_FORMS))
-_KEY_NAME: Final = re.compile(r"(?i)api_?key|token|secret|passw|credential")
+_REFERENCE: Final = compile_lazily("|".join(_REFERENCE_FORMS))
+_KEY_NAME: Final = compile_lazily(r"(?i)api_?key|token|secret|passw|credential")
 _FALLBACK: Final = "vi"
-_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
+_LINE: Final = compile_lazily(r"[^\n]*\n|[^\n]+")
 
 
 class FilePosition(NamedTuple):

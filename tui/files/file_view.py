@@ -18,6 +18,7 @@ from textual.message import Message
 from textual.selection import Selection
 from textual.strip import Strip
 
+from core.patterns import compile_lazily
 from core.protocol.language import Diagnostic
 from core.protocol.queries import FileAnswer
 from tui.keymap import get_bindings
@@ -29,7 +30,7 @@ from tui.widgets.row_view import Mark
 from tui.widgets.text_rows import measure_text
 
 MAX_MATCHES: Final = 10_000
-_NAME: Final = re.compile(r"[^\W\d]\w*")
+_NAME: Final = compile_lazily(r"[^\W\d]\w*")
 MAX_LINE_LENGTH: Final = 8_000
 CONTEXT_ABOVE: Final = 5
 MEASURED: Final = 20  # lines of a file of which the widest is taken

@@ -13,6 +13,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.style import Style
 
+from core.patterns import compile_lazily
 from core.protocol.queries import SearchHit
 from tui.keymap import get_bindings
 from tui.text import expose_text, fit_line, shorten_lines, shorten_path
@@ -24,7 +25,7 @@ NARROW: Final = 72  # columns below which a hit is abbreviated
 MAX_LINE_LENGTH: Final = 1_000
 FOUND_STYLE: Final = "bold underline"
 MUTED: Final = "$foreground 55%"
-_WORD: Final = re.compile(r"\w+")
+_WORD: Final = compile_lazily(r"\w+")
 
 
 @lru_cache(maxsize=4)

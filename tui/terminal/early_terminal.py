@@ -22,6 +22,7 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Protocol
 
+from core.patterns import compile_lazily
 from tui.terminal.capabilities import detect_multiplexer
 
 INPUT, OUTPUT = 0, 2  # where Textual reads keys and draws
@@ -43,7 +44,7 @@ _PASTE: Final = r"\x1b\[200~(?P<paste>.*?)\x1b\[201~"
 _STRING: Final = r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[P_^][^\x1b]*\x1b\\"
 _ANSWER: Final = rf"{_STRING}|\x1b\[\?[0-9;]*\$?[a-zA-Z]|\x1b\[[IO]|\x1b\[<[\d;]+[mM]"  # or of the focus, the mouse
 _KEY: Final = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1bO.|\x1b[^\[\]OP_^]"
-_TOKEN: Final = re.compile(
+_TOKEN: Final = compile_lazily(
     rf"{_PASTE}|(?P<answer>{_ANSWER})|(?P<unfinished>\x1b\[200~.*|\x1b(?:\[[0-?]*[ -/]*|[\]P_^].*|O)?\Z)"
     rf"|(?P<key>{_KEY})|(?P<letter>.)",
     re.DOTALL,

@@ -17,7 +17,6 @@ cursor is positioned explicitly, so that nothing to their right moves.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -29,6 +28,8 @@ from textual._compositor import ChopsUpdate, Compositor, CompositorUpdate, Layou
 from textual.geometry import Region
 from textual.strip import Strip
 
+from core.patterns import compile_lazily
+
 MAX_SHIFT: Final = 12
 MIN_MOVED_ROWS: Final = 4  # rows
 MAX_GAP: Final = 2  # unchanged rows allowed within a move
@@ -37,7 +38,7 @@ GOOD_ENOUGH_FACTOR: Final = 3
 # Joiners, variants, keycaps, emoji with flags and skin tones, with the letter before them, which they may modify:
 # cells that a terminal draws beyond their width are overwritten. Or Indic, Thai and Lao AM, Myanmar, Jamo, Khmer, up
 # to the next gap: they may need cells of that gap, so that no vowel sign is lost.
-_UNSURE: Final = re.compile(
+_UNSURE: Final = compile_lazily(
     "[^ ]?[\u200d\u20e3\ufe0f\U0001f000-\U0001faff]+"
     "|[^ ]?[\u0900-\u0dff\u0e33\u0eb3\u1000-\u11ff\u1780-\u17ff].*?(?: {2,}|$)"
 )

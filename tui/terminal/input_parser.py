@@ -19,15 +19,16 @@ from textual._keyboard_protocol import FUNCTIONAL_KEYS
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, FOCUSIN, FOCUSOUT, XTermParser
 from textual.message import Message
 
+from core.patterns import compile_lazily
 from tui.terminal.replies import read_background
 
 MAX_SEQUENCE: Final = 256  # characters; a longer sequence is invalid
 MAX_WINDOW: Final = 4_000  # columns, rows
 MODIFIERS: Final = 256  # combinations of Shift and its like
-_KEY: Final = re.compile(r"\x1b\[([\d:;]*)([u~ABCDEFHPQRS])")
-_MOUSE: Final = re.compile(r"\x1b\[<(\d{1,3});-?\d{1,6};-?\d{1,6}[Mm]")
-_SIZE: Final = re.compile(r"\x1b\[48;(\d{1,4})[:\d]*;(\d{1,4})[:\d]*;(\d{1,6})[:\d]*;(\d{1,6})[:\d]*t")
-_MODE: Final = re.compile(r"\x1b\[\?\d{1,5};\d\$y")
+_KEY: Final = compile_lazily(r"\x1b\[([\d:;]*)([u~ABCDEFHPQRS])")
+_MOUSE: Final = compile_lazily(r"\x1b\[<(\d{1,3});-?\d{1,6};-?\d{1,6}[Mm]")
+_SIZE: Final = compile_lazily(r"\x1b\[48;(\d{1,4})[:\d]*;(\d{1,4})[:\d]*;(\d{1,6})[:\d]*;(\d{1,6})[:\d]*t")
+_MODE: Final = compile_lazily(r"\x1b\[\?\d{1,5};\d\$y")
 _OTHER_KEYS: Final = "27"  # first field of xterm's modifyOtherKeys sequences
 _PRIVATE: Final = range(0xE000, 0xF900)  # numbers of the kitty protocol for keys that have no letter
 _SHIFT: Final = 1
@@ -44,7 +45,7 @@ BULK: Final = 16  # characters that no hand types at once
 MAX_HELD: Final = 4_096  # characters of a sequence that is not at its end
 _BODY: Final = r"[^\x00-\x1f]"
 _STRING: Final = r"\x1b[\]P_^X]"
-_TOKEN: Final = re.compile(
+_TOKEN: Final = compile_lazily(
     r"(?P<paste>\x1b\[200~)"
     rf"|(?P<string>{_STRING}{_BODY}*(?:\x07|\x1b\\))"
     # Of a report of the mouse in its oldest form, a key of the Linux console, another sequence, a string.
@@ -55,10 +56,10 @@ _TOKEN: Final = re.compile(
     r"|(?P<letters>[^\x1b]+|\x1b)",
     re.DOTALL,
 )
-_LONE: Final = re.compile(r"\x1b[\[\]P_^XO]?")  # a key, if nothing follows
-_LATE_REST: Final = re.compile(r"\x1b(?:\[[0-?]+[ -/]*[@-~]|\][0-9]+;|P[0-9>!]\S)")
+_LONE: Final = compile_lazily(r"\x1b[\[\]P_^XO]?")  # a key, if nothing follows
+_LATE_REST: Final = compile_lazily(r"\x1b(?:\[[0-?]+[ -/]*[@-~]|\][0-9]+;|P[0-9>!]\S)")
 # The alternatives are disjoint, so that a long paste takes linear time.
-_COMMANDS: Final = re.compile(
+_COMMANDS: Final = compile_lazily(
     r"(?:[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]|\x1b\[[ -?]*[@-~]|\x1bO[@-~]|\x1b[^\x00-\x1f\[O\x7f]|\x1b)+"
 )
 # Bytes that are no UTF-8 are taken for Latin-1, which keyboards of old send, as far as that has letters for them.

@@ -5,14 +5,15 @@ It arrives between keys, at any time and in pieces; `tui/terminal/input_parser.p
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 from textual.message import Message
 
+from core.patterns import compile_lazily
+
 ASK_BACKGROUND: Final = "\x1b]11;?\x1b\\"
 
-_REPLY: Final = re.compile(
+_REPLY: Final = compile_lazily(
     r"\x1b\]11;(?:rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})(?:/[0-9a-fA-F]{1,4})?"
     r"|#([0-9a-fA-F]{2})([0-9a-fA-F]{2})([0-9a-fA-F]{2}))(?:\x07|\x1b\\)"
 )

@@ -9,7 +9,6 @@ A file with mistakes makes no theme; all of its mistakes are reported together.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any, Final, NamedTuple
 from textual.color import Color, ColorParseError
 from textual.theme import Theme
 
+from core.patterns import compile_lazily
 from tui.themes.palettes import BASE_ROLES, CHANGE_ROLES, CHANGES, MARKED_ROW, PALETTES, format_indexed
 
 DEFAULT_THEME: Final = "agent-dark"
@@ -58,7 +58,7 @@ SYNTAX: Final[Mapping[str, str]] = {
 }
 MAX_FILES: Final = 100
 MAX_BYTES: Final = 64_000
-_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
+_NAME: Final = compile_lazily(r"[A-Za-z0-9_-]{1,60}")
 _EXTRA_ROLES: Final = (*CHANGE_ROLES, MARKED_ROW, *SYNTAX_ROLES)
 _ROLES: Final = (*BASE_ROLES, "accent", *_EXTRA_ROLES)
 

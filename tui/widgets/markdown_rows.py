@@ -6,7 +6,6 @@ address. All imports are lazy, because the first paint needs none of them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, Final, NamedTuple
@@ -14,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from rich.cells import cell_len
 from rich.markdown import Markdown
 
+from core.patterns import compile_lazily
 from tui.widgets.text_rows import Piece, TextRow, find_line_breaks, measure_pieces, slice_pieces, wrap_pieces
 
 Highlight = Callable[[str, str], list[list[Piece]]]
@@ -27,7 +27,7 @@ _STYLES: Final = {
     "muted": "$foreground 60%",
     "accent": "$primary",
 }
-_TASK: Final = re.compile(r"\[([ xX])\] +")
+_TASK: Final = compile_lazily(r"\[([ xX])\] +")
 _TASK_SIGNS: Final = {" ": "☐ ", "x": "☑ "}
 _MIN_COLUMN_WIDTH: Final = 4
 _MAX_WORD_WIDTH: Final = 24  # preferred minimum width of a column

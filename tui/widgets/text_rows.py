@@ -6,7 +6,6 @@ A role is a palette name ("" = plain), never a colour. `lead` characters at the 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,11 +15,13 @@ from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS, Console
 from textual.strip import Strip
 
+from core.patterns import compile_lazily
+
 Piece = tuple[str, str]
 GUTTER: Final[Piece] = ("  ", "")
 INDENT: Final[list[Piece]] = [("    ", "")]
 
-_WORD = re.compile(r"\s*\S+|\s+$")
+_WORD = compile_lazily(r"\s*\S+|\s+$")
 
 
 @dataclass(slots=True, eq=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from textual.content import Content
 from textual.message import Message
 
+from core.patterns import compile_lazily
 from tui.chat.prompt.editor import PromptEditor, queue_action
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ MAX_HISTORY: Final = 1_000
 MIN_GHOST: Final = 2  # characters that are typed before an end is offered
 MAX_GHOST: Final = 200
 WordKind = Literal["@", "/", ";", ""]
-_MENTION: Final = re.compile(r"(?:^|\s)@([^\s@]*)$")
-_COMMAND: Final = re.compile(r"/([A-Za-z0-9_.:-]*)")
-_SNIPPET: Final = re.compile(r"(?:^|\s);([A-Za-z0-9_.-]*)$")
-_PATH: Final = re.compile(r"(?:^|[\s\"'=(])((?:[\w.+~-]+/)+[\w.+~-]*|[\w+~-]{2,}\.\w*)$")
+_MENTION: Final = compile_lazily(r"(?:^|\s)@([^\s@]*)$")
+_COMMAND: Final = compile_lazily(r"/([A-Za-z0-9_.:-]*)")
+_SNIPPET: Final = compile_lazily(r"(?:^|\s);([A-Za-z0-9_.-]*)$")
+_PATH: Final = compile_lazily(r"(?:^|[\s\"'=(])((?:[\w.+~-]+/)+[\w.+~-]*|[\w+~-]{2,}\.\w*)$")
 SEARCH_PLACEHOLDER: Final = "Search earlier prompts…   enter use   esc back"
 
 

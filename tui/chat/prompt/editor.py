@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import TextArea
 from textual.widgets.text_area import Location, Selection
 
+from core.patterns import compile_lazily
 from core.protocol.attachment_labels import LABEL_PATTERN
 from tui.input.keystrokes import OrderedBindings
 
@@ -27,9 +28,9 @@ if TYPE_CHECKING:
 CHIP_MIN_CHARS: Final = 4_000
 CHIP_MIN_LINES: Final = 80
 MAX_UNFOLDED: Final = 100_000  # maximum characters that the input displays as lines
-_CHIP: Final = re.compile(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
-ANY_CHIP: Final = re.compile(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
-_PASTE_MARK: Final = re.compile("\x1b?\\[20[01]~")
+_CHIP: Final = compile_lazily(r"\[pasted [^\[\]\n]{1,20} #(\d{1,4})\]")
+ANY_CHIP: Final = compile_lazily(rf"{_CHIP.pattern}|{LABEL_PATTERN.pattern}")
+_PASTE_MARK: Final = compile_lazily("\x1b?\\[20[01]~")
 Span = tuple[int, int]
 EditorT = TypeVar("EditorT", bound="PromptEditor")
 MAX_UNDO: Final = 200

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
+from core.patterns import compile_lazily
 from tui.chat.prompt import vim_motions as m
 from tui.chat.prompt.vim_motions import (
     OBJECTS,
@@ -34,18 +35,18 @@ _NAMED_KEYS: Final = {
 }
 _MOTION: Final = r"[hjkl0^_$wWeEbBG;,%{}]|gg|[fFtT]."
 _OBJECT: Final = f"[ia][{re.escape(OBJECTS)}]"
-_NORMAL: Final = re.compile(
+_NORMAL: Final = compile_lazily(
     rf"(?P<count>[1-9]\d*)?(?:(?P<operator>[dcy])(?P<inner>[1-9]\d*)?"
     rf"(?:(?P<object>{_OBJECT})|(?P<moved>{_MOTION})|(?P<line>(?P=operator)))"
     rf"|(?P<motion>{_MOTION})|(?P<action>r.|[xXsSDCYpPuiIaAoOJ~vV./{REDO}]))",
     re.DOTALL,
 )
-_VISUAL: Final = re.compile(
+_VISUAL: Final = compile_lazily(
     rf"(?P<count>[1-9]\d*)?(?:(?P<object>{_OBJECT})|(?P<motion>{_MOTION})|(?P<action>r.|[dxXcsyYpPuUJ~ovV]))",
     re.DOTALL,
 )
-_NORMAL_PREFIX: Final = re.compile(r"(?:[1-9]\d*)?(?:[dcy](?:[1-9]\d*)?[iafFtTg]?|[fFtTgr])?")
-_VISUAL_PREFIX: Final = re.compile(r"(?:[1-9]\d*)?[iafFtTgr]?")
+_NORMAL_PREFIX: Final = compile_lazily(r"(?:[1-9]\d*)?(?:[dcy](?:[1-9]\d*)?[iafFtTg]?|[fFtTgr])?")
+_VISUAL_PREFIX: Final = compile_lazily(r"(?:[1-9]\d*)?[iafFtTgr]?")
 
 
 class Edit(NamedTuple):

@@ -4,7 +4,6 @@ is displayed below the row."""
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
@@ -13,6 +12,7 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input, OptionList, Static
 
+from core.patterns import compile_lazily
 from core.protocol.commands import Reject, SettingKeep
 from core.protocol.queries import ConfigAnswer, SettingRow
 from core.text.counting import count
@@ -32,7 +32,7 @@ _MAX_REFUSAL_LINES: Final = 6  # lines
 _ROW_MARGIN: Final = 11  # columns of a row that are margins and gaps
 _NONE: Final = "No setting matches."
 _REFUSED: Final = "✗ Not saved."
-_EMPHASIS: Final = re.compile(r"\*([^*]+)\*")
+_EMPHASIS: Final = compile_lazily(r"\*([^*]+)\*")
 _STRONGER: Final = frozenset({"project", "command line", "environment"})
 Keep = Callable[[SettingKeep], Awaitable[ConfigAnswer | Reject]]
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from textual.widget import Widget
 
+from core.patterns import compile_lazily
 from core.protocol import queries
 from core.protocol.documents import CodeBlockDocument
 from core.protocol.review import ChangeDiff
@@ -23,7 +24,7 @@ from tui.screens.controller import Controller, in_worker
 from tui.terminal.copying import copy_text
 from tui.terminal.driver import TerminalDriver
 
-CODE_BLOCK: Final = re.compile(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
+CODE_BLOCK: Final = compile_lazily(r"^(?P<fence>`{3,}|~{3,})[^\n]*\n(?P<code>.*?)^(?P=fence)[`~]*[ \t]*$", re.M | re.S)
 _ANSWER_KINDS: Final = frozenset({"text", "code_block"})
 USAGE: Final = "/copy, /copy code [NUMBER], /copy hunk, /copy patch, /copy runs"
 COMPARE_FIRST: Final = "No runs compared yet: press v on the debug board."

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 from textual import on
 
+from core.patterns import compile_lazily
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from core.protocol.messages import Attachment
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 Spans = tuple[tuple[int, int], ...]
 BACKGROUND_PREFIX: Final = "&"
 MACHINE_PREFIX: Final = "!!"
-_NOTE: Final = re.compile(r"#(?![#!\d])\s*(?P<note>\S.*)")  # neither a title of Markdown nor the number of a ticket
+_NOTE: Final = compile_lazily(r"#(?![#!\d])\s*(?P<note>\S.*)")  # neither a title of Markdown nor the number of a ticket
 
 
 class ChipRow:

@@ -13,6 +13,7 @@ from typing import Final, Literal, NamedTuple
 from textual import on
 from textual.content import Content
 
+from core.patterns import compile_lazily
 from core.protocol import commands, queries
 from core.protocol.events import LimitsChanged
 from core.text.counting import count
@@ -36,7 +37,9 @@ POLICY_NOTES: Final = {
     "confirm": "asks before every command",
     "human": "you type commands; only ?… calls the model",
 }
-_LIMIT_CHANGE: Final = re.compile(r"(steps|cost|tokens)[ =]+\$?([0-9][0-9_,]*(?:\.[0-9]+)?|off|none)", re.IGNORECASE)
+_LIMIT_CHANGE: Final = compile_lazily(
+    r"(steps|cost|tokens)[ =]+\$?([0-9][0-9_,]*(?:\.[0-9]+)?|off|none)", re.IGNORECASE
+)
 STOP_SECONDS: Final = 20.0  # seconds for a turn to end before a message starts the next one
 QueueAction = Literal["edit", "send", "cancel"]
 _KEYS: Final = (
