@@ -87,7 +87,7 @@ def run(arguments: AcpArguments) -> int:
 
     if sys.stdin.isatty():
         sys.stderr.write(
-            "agent-tui acp is started by an editor and waits for its messages: see docs/editors-and-http.md\n"
+            "agent-tui acp waits for an editor, which starts it: see agent-tui help editors. Ctrl+D ends it.\n"
         )
     serve(
         AgentTerms(

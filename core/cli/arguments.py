@@ -138,7 +138,7 @@ update and uninstall:
   agent-tui doctor shows the command for your installation. Don't install from
   the package index: the name belongs to another program there. Before you
   uninstall, agent-tui review shows pending changes, and agent-tui clean shows
-  stored data; docs/settings-and-trouble.md lists the rest."""
+  stored data; agent-tui help settings lists the rest."""
 
 ENVIRONMENT = """\
 environment:
@@ -214,7 +214,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--private",
         action=argparse.BooleanOptionalAction,
-        help="save nothing of the session; see docs/safety.md",
+        help="save nothing of the session; see agent-tui help safety",
     )
     _add_limit_options(group)
 

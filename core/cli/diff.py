@@ -23,6 +23,7 @@ from core.cli.session_changes import (
 )
 from core.exits import ExitCode
 from core.protocol import queries as q
+from core.sessions.store import SessionStore
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_full_line
 
@@ -124,4 +125,11 @@ async def _print(work: SessionChanges, arguments: DiffArguments) -> int:
 
 def _describe_nothing(arguments: DiffArguments) -> str:
     location = f" in {', '.join(map(to_one_line, arguments.paths))}" if arguments.paths else ""
-    return f"agent-tui: nothing {'pending' if arguments.which == 'pending' else 'accepted and uncommitted'}{location}."
+    kind = "pending" if arguments.which == "pending" else "accepted and uncommitted"
+    return f"agent-tui: nothing {kind}{location}.{''.join(map(_describe_project, arguments.paths))}"
+
+
+def _describe_project(path: str) -> str:
+    """Return the command for a directory that has sessions of its own, "" for any other path."""
+    is_project = Path(path).is_dir() and SessionStore(Path(path).resolve()).find_latest()
+    return f" For the project {to_one_line(path)}: agent-tui diff --dir {to_one_line(path)}" if is_project else ""

@@ -266,7 +266,7 @@ def _describe_agents(settings: Settings) -> Iterator[str]:
         else:
             yield f"{name}: {' '.join(command)}"
     if missing:
-        yield f"not installed: {', '.join(missing)} (docs/agents.md)"
+        yield f"not installed: {', '.join(missing)} (see agent-tui help agents)"
 
 
 def _label_rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

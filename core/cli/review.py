@@ -62,10 +62,11 @@ REVIEW_TEXT = """\
 Show the changes pending review in DIR: those of `agent-tui box run --keep`, or of
 the last session that has any. In a terminal this opens the screen on the review;
 with --print, or when the output is not a terminal, it prints one unified diff,
-with everything else in lines that start with #. --format github prints a pull
-request review, with each hunk inside the pull request's diff as a suggestion: see
-docs/headless-and-ci.md. --findings shows what the last `/review` found, as text or in that
-format."""
+with everything else in lines that start with #.
+
+--format github prints a pull request review, with each hunk inside the pull
+request's diff as a suggestion: see agent-tui help headless. --findings shows what
+the last `/review` found, as text or in that format."""
 
 REVIEW_CODES = """\
 exit codes:

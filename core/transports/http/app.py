@@ -33,7 +33,7 @@ from core.transports.http.sse import EVENT_STREAM
 from core.transports.http.web_routes import ROUTES as WEB_ROUTES
 from core.transports.response import close_records
 
-_ABOUT: Final = "The chat API and the sessions of agent-tui. docs/editors-and-http.md explains it."
+_ABOUT: Final = "The chat API and the sessions of agent-tui. `agent-tui help http` explains it."
 _PROBLEM: Final = {
     "type": "object",
     "title": "Problem",
