@@ -32,8 +32,8 @@ DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--sessi
 DIFF_TEXT: Final = """\
 Print all pending changes as one patch. `agent-tui diff | git apply` applies it to
 another work tree in the same state: binary files, modes, links and renames too.
-PATH limits it to files and directories. With --accepted: what was accepted and
-is not committed yet, since the last commit."""
+PATH limits it to files and directories of the project. With --accepted, print what
+was accepted since the last commit and is not committed yet."""
 
 DIFF_CODES: Final = """\
 exit codes:
@@ -60,10 +60,10 @@ def parse(argv: Sequence[str]) -> DiffArguments:
     """Parse the arguments of `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui diff", DIFF_USAGE, DIFF_TEXT, DIFF_CODES)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files and directories")
-    parser.add_argument("--accepted", action="store_true", help="what was accepted and is not committed yet")
-    parser.add_argument("--dir", default="", metavar="DIR", help="the project; the current directory by default")
-    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="default: the last one")
-    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    parser.add_argument("--accepted", action="store_true", help="print what was accepted and is not committed yet")
+    parser.add_argument("--dir", default="", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="the session (default: the last one)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_intermixed_args(argv)
     directory = parse_directory([args.dir] if args.dir else [], parser)
     for path in args.paths:

@@ -109,9 +109,9 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
     exclusive_group = parser.add_mutually_exclusive_group()
     exclusive_group.add_argument(
-        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: all unprotected"
+        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: all but protected ones"
     )
-    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: all except bulks")
+    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: all but bulks")
     exclusive_group.add_argument(
         "--take", type=parse_count, metavar="N", help="make candidate N of the last session pending"
     )
