@@ -125,7 +125,7 @@ class _Check:
         yield from _label_rows(
             "commands", _describe_containment(asyncio.run(_try_tiers(probe=self._probe)), is_probed=self._probe)
         )
-        yield from _label_rows("servers", _describe_servers(self._directory, settings))
+        yield from _label_rows("LSP servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
         yield "hooks", self._report_trials(self._count_hooks)
