@@ -139,8 +139,8 @@ UPDATE = """\
 update and uninstall:
   agent-tui doctor shows the command for your installation. Don't install from
   the package index: there, the name belongs to another program. Before you
-  uninstall, look at pending changes with agent-tui review and at stored data with
-  agent-tui clean. More: agent-tui help settings"""
+  uninstall, look at pending changes with agent-tui review and at stored data
+  with agent-tui clean. More: agent-tui help settings"""
 
 ENVIRONMENT = """\
 environment:
