@@ -32,7 +32,7 @@ def check_interface(
     for name, keys in keymap.items():
         if name not in ids:
             suggestions = difflib.get_close_matches(name, ids, n=3, cutoff=0.5)
-            hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "docs/keys.md lists the ids."
+            hint = f"Did you mean {' or '.join(suggestions)}?" if suggestions else "agent-tui help keys lists the ids."
             yield ("ui", "keymap", name), "unknown key id", hint
         for key in _split(keys):
             if not is_key(key):
@@ -48,7 +48,7 @@ def _check_theme(theme: str, directory: Path | None) -> Iterator[Doubt]:
     base_themes = {**BUILTIN_THEMES, **{family_theme.name: family_theme for family_theme in build_themes()}}
     theme_files = read_theme_files(directory, base_themes) if directory is not None else None
     for problem in theme_files.problems if theme_files is not None else ():
-        yield ("ui", "theme"), problem.rstrip("."), "docs/settings-and-trouble.md describes themes."
+        yield ("ui", "theme"), problem.rstrip("."), "agent-tui help settings describes themes."
     names = sorted(
         {
             *FAMILIES,

@@ -33,8 +33,8 @@ agent-tui acp [--model PROVIDER/NAME | --agent NAME] [--mode MODE]
        agent-tui acp --setup"""
 TEXT: Final = """\
 Serve an editor that speaks the Agent Client Protocol (Zed, JetBrains, Neovim,
-Emacs ...) over standard input and output. The agent's edits stay in the shadow
-until you accept them in the editor."""
+Emacs and others) over standard input and output. The agent's edits stay in the
+shadow until you accept them in the editor."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +87,7 @@ def run(arguments: AcpArguments) -> int:
 
     if sys.stdin.isatty():
         sys.stderr.write(
-            "agent-tui acp is started by an editor and waits for its messages: see docs/editors-and-http.md\n"
+            "agent-tui acp waits for an editor, which starts it: see agent-tui help editors. Ctrl+D ends it.\n"
         )
     serve(
         AgentTerms(

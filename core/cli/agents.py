@@ -39,11 +39,11 @@ agent-tui agents start "TASK" [DIR | --repo URL [--branch NAME]] [--model NAME]
        agent-tui agents delete ID
        agent-tui agents worker [--concurrency N]"""
 TEXT: Final = """\
-A background agent works without a screen, in the shadow of a project or in a
-clone of a repository. Its changes stay out of your review until you pull them.
-Agents are stored on this machine, or, with --database (or AGENT_TUI_DATABASE,
-or background.database), in a team's PostgreSQL database, whose workers run on
-any number of machines."""
+Start, steer or stop background agents, and pull their changes into your review. A
+background agent works without a screen, in the shadow of a project or in a clone of
+a repository. Agents are stored on this machine, or, with --database (or
+AGENT_TUI_DATABASE, or background.database), in a team's PostgreSQL database, whose
+workers run on any number of machines."""
 VERBS: Final = ("start", "list", "show", "attach", "message", "stop", "pull", "push", "delete", "worker")
 
 
@@ -73,8 +73,8 @@ class AgentsArguments(Arguments):
 def build_command_line() -> argparse.ArgumentParser:
     """Return the parser of this subcommand."""
     parser = build_parser("agent-tui agents", USAGE, TEXT)
-    parser.add_argument("verb", choices=VERBS, metavar="|".join(VERBS))
-    parser.add_argument("words", nargs="*", metavar="WORD")
+    parser.add_argument("verb", choices=VERBS, metavar="ACTION", help=", ".join(VERBS))
+    parser.add_argument("words", nargs="*", metavar="WORD", help="the task, ID, directory or text, as above")
     parser.add_argument("--repo", metavar="URL", default="", help="work in a clone of this repository")
     parser.add_argument("--branch", metavar="NAME", default="", help="the branch to clone")
     parser.add_argument("--model", metavar="NAME", default="", help="the model, or acp/NAME for another agent")
@@ -85,10 +85,16 @@ def build_command_line() -> argparse.ArgumentParser:
     parser.add_argument("--database", metavar="URL", default="", help="the team's PostgreSQL database")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--follow", action="store_true", help="keep printing until it ends")
-    parser.add_argument("--concurrency", type=parse_count, metavar="N", default=4, help="agents at once in a worker")
+    parser.add_argument(
+        "--concurrency", type=parse_count, metavar="N", default=4, help="agents that a worker runs at once (default: 4)"
+    )
     parser.add_argument("--until-idle", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument(
-        "--lease", type=parse_count, metavar="SECONDS", default=30, help="take over an agent that is silent this long"
+        "--lease",
+        type=parse_count,
+        metavar="SECONDS",
+        default=30,
+        help="take over an agent whose worker is silent this long (default: 30)",
     )
     return parser
 

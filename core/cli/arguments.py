@@ -19,6 +19,8 @@ from core.cli.parsing import (
     EFFORTS,
     MODES,
     Parser,
+    add_directory,
+    build_parser,
     locate_subcommand,
     parse_agent,
     parse_count,
@@ -102,11 +104,11 @@ commands:
   rules                 list the rules loaded for an agent here, and why
   skills                list or check the skills an agent can open here
   commands              list the /name commands for prompts, or explain one
-  mcp                   list, add, remove or test MCP servers, login to or
-                        logout from one, or serve this project to other agents
+  mcp                   list, add, remove or test MCP servers, login or logout,
+                        or serve this project to other agents
   hooks                 list the hooks that run here, or test those of an event
   memory                list, keep and drop notes about the project
-  permissions           list what you always allow or deny, or remove some
+  permissions           list what you always allow or deny, or remove an entry
   config                explain a setting, check or edit the configuration
   serve                 serve the chat API over HTTP, on this machine
   acp                   serve an editor over the Agent Client Protocol
@@ -136,9 +138,9 @@ examples:
 UPDATE = """\
 update and uninstall:
   agent-tui doctor shows the command for your installation. Don't install from
-  the package index: the name belongs to another program there. Before you
-  uninstall, agent-tui review shows pending changes, and agent-tui clean shows
-  stored data; docs/settings-and-trouble.md lists the rest."""
+  the package index: there, the name belongs to another program. Before you
+  uninstall, look at pending changes with agent-tui review and at stored data
+  with agent-tui clean. More: agent-tui help settings"""
 
 ENVIRONMENT = """\
 environment:
@@ -179,6 +181,17 @@ def build_main_parser() -> Parser:
     return parser
 
 
+def build_doctor_parser() -> Parser:
+    """Build the parser that gives the help of `doctor`; its words are parsed by the main command line."""
+    text = """\
+Show versions, directories, keys (names only), language servers, other agents, local
+models and the kind of sandbox, and which model a session started now would use."""
+    parser = build_parser("agent-tui doctor", "agent-tui doctor [DIR] [--probe]", text)
+    add_directory(parser)
+    parser.add_argument("--probe", action="store_true", help="try each kind of sandbox again")
+    return parser
+
+
 def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("session")
     _add_resume_options(group)
@@ -214,7 +227,7 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--private",
         action=argparse.BooleanOptionalAction,
-        help="save nothing of the session; see docs/safety.md",
+        help="save nothing of the session; see agent-tui help safety",
     )
     _add_limit_options(group)
 
@@ -283,6 +296,9 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
             {"program": tuple(program)} if "program" in {field.name for field in fields(subcommand)} else {}
         )
         return replace(subcommand, **overrides)
+    if argv and argv[0] == DOCTOR and {"-h", "--help"} & set(argv[1:]):
+        build_doctor_parser().print_help()
+        raise SystemExit(ExitCode.DONE)
     parser = build_main_parser()
     args = parser.parse_intermixed_args(argv)
     front, words = _find_front(args, parser)

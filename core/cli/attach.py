@@ -51,7 +51,7 @@ class RunningSession:
 def parse(argv: Sequence[str]) -> AttachArguments:
     """Parse the arguments of `attach`. Raises SystemExit."""
     parser = build_parser("agent-tui attach", USAGE, TEXT)
-    parser.add_argument("session", nargs="?", type=parse_session_id, metavar="SESSION", help="its id")
+    parser.add_argument("session", nargs="?", type=parse_session_id, metavar="SESSION", help="the ID of a session")
     parser.add_argument("--list", action="store_true", help="list the running sessions of all projects")
     parser.add_argument("--dir", metavar="DIR", help="the project (default: the current directory)")
     args = parser.parse_args(argv)

@@ -62,7 +62,9 @@ class Leftover(Struct, frozen=True, kw_only=True):
 def parse(argv: Sequence[str]) -> CleanArguments:
     """Parse the arguments of `agent-tui clean`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui clean", CLEAN_USAGE, CLEAN_TEXT)
-    parser.add_argument("--days", type=parse_count, default=DAYS, metavar="N", help=f"sessions unused for N ({DAYS})")
+    parser.add_argument(
+        "--days", type=parse_count, default=DAYS, metavar="N", help=f"sessions unused for N days (default: {DAYS})"
+    )
     parser.add_argument("--yes", action="store_true", help="delete what is listed")
     parser.add_argument("--json", action="store_true", help="the list, as JSON")
     args = parser.parse_args(argv)

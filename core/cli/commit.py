@@ -59,11 +59,16 @@ def parse(argv: Sequence[str]) -> CommitArguments:
     """Parse the arguments of `agent-tui commit`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui commit", COMMIT_USAGE, COMMIT_TEXT, CODES)
     add_common_options(parser)
-    parser.add_argument("-m", "--message", default="", help="the message; by default it is made from the prompts")
-    parser.add_argument("--split", choices=get_args(q.CommitSplit), default="none", help="one for each")
+    parser.add_argument("-m", "--message", default="", help="the message (default: made from your prompts)")
+    parser.add_argument(
+        "--split", choices=get_args(q.CommitSplit), default="none", help="make a commit for each todo, prompt or topic"
+    )
     parser.add_argument("--only", action="append", default=[], metavar="PATH", help="only this file or directory")
     parser.add_argument(
-        "--hooks", choices=get_args(cmd.HookPlace), default="box", help="box (default): sandboxed first"
+        "--hooks",
+        choices=get_args(cmd.HookPlace),
+        default="box",
+        help="run hooks sandboxed first (box, default), only on this machine, or not at all",
     )
     args = parser.parse_intermixed_args(argv)
     if args.message and (args.write_text or args.split != "none"):

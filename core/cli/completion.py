@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
 from core.arguments import Arguments, Front
-from core.cli.arguments import SUBCOMMANDS, build_main_parser
+from core.cli.arguments import SUBCOMMANDS, build_doctor_parser, build_main_parser
 from core.cli.parsing import MODES, Parser, build_parser, describe_subcommand
 from core.exits import ExitCode
 
@@ -126,18 +126,8 @@ def build_parser_tree() -> Parser:
     children = root.add_subparsers(metavar="COMMAND", parser_class=argparse.ArgumentParser)
     for name in sorted(SUBCOMMANDS - HIDDEN):
         _add_child(children, name, describe_subcommand(name))
-    _add_child(children, "doctor", _build_doctor_parser())
+    _add_child(children, "doctor", build_doctor_parser())
     return root
-
-
-def _build_doctor_parser() -> Parser:
-    """Build the parser of `doctor`, whose words are parsed by the main command line."""
-    parser = build_parser(
-        "agent-tui doctor", "agent-tui doctor [DIR] [--probe]", "Show the environment and what works here."
-    )
-    parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
-    parser.add_argument("--probe", action="store_true", help="try every sandbox again")
-    return parser
 
 
 def _add_child(children: Any, name: str, parser: Parser) -> None:

@@ -23,6 +23,7 @@ from core.cli.session_changes import (
 from core.exits import ExitCode
 from core.patterns import compile_lazily
 from core.protocol import queries as q
+from core.sessions.store import SessionStore
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_full_line
 
@@ -31,8 +32,8 @@ DIFF_USAGE: Final = "agent-tui diff [PATH ...] [--accepted] [--dir DIR] [--sessi
 DIFF_TEXT: Final = """\
 Print all pending changes as one patch. `agent-tui diff | git apply` applies it to
 another work tree in the same state: binary files, modes, links and renames too.
-PATH limits it to files and directories. With --accepted: what was accepted and
-is not committed yet, since the last commit."""
+PATH limits it to files and directories of the project. With --accepted, print what
+was accepted since the last commit and is not committed yet."""
 
 DIFF_CODES: Final = """\
 exit codes:
@@ -59,10 +60,10 @@ def parse(argv: Sequence[str]) -> DiffArguments:
     """Parse the arguments of `agent-tui diff`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui diff", DIFF_USAGE, DIFF_TEXT, DIFF_CODES)
     parser.add_argument("paths", nargs="*", metavar="PATH", help="only these files and directories")
-    parser.add_argument("--accepted", action="store_true", help="what was accepted and is not committed yet")
-    parser.add_argument("--dir", default="", metavar="DIR", help="the project; the current directory by default")
-    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="default: the last one")
-    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    parser.add_argument("--accepted", action="store_true", help="print what was accepted and is not committed yet")
+    parser.add_argument("--dir", default="", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="the session (default: the last one)")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     args = parser.parse_intermixed_args(argv)
     directory = parse_directory([args.dir] if args.dir else [], parser)
     for path in args.paths:
@@ -124,4 +125,11 @@ async def _print(work: SessionChanges, arguments: DiffArguments) -> int:
 
 def _describe_nothing(arguments: DiffArguments) -> str:
     location = f" in {', '.join(map(to_one_line, arguments.paths))}" if arguments.paths else ""
-    return f"agent-tui: nothing {'pending' if arguments.which == 'pending' else 'accepted and uncommitted'}{location}."
+    kind = "pending" if arguments.which == "pending" else "accepted and uncommitted"
+    return f"agent-tui: nothing {kind}{location}.{''.join(map(_describe_project, arguments.paths))}"
+
+
+def _describe_project(path: str) -> str:
+    """Return the command for a directory that has sessions of its own, "" for any other path."""
+    is_project = Path(path).is_dir() and SessionStore(Path(path).resolve()).find_latest()
+    return f" For the project {to_one_line(path)}: agent-tui diff --dir {to_one_line(path)}" if is_project else ""

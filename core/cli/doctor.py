@@ -125,7 +125,7 @@ class _Check:
         yield from _label_rows(
             "commands", _describe_containment(asyncio.run(_try_tiers(probe=self._probe)), is_probed=self._probe)
         )
-        yield from _label_rows("servers", _describe_servers(self._directory, settings))
+        yield from _label_rows("LSP servers", _describe_servers(self._directory, settings))
         yield "search", _describe_search(settings)
         yield "browser", _describe_browser(settings)
         yield "hooks", self._report_trials(self._count_hooks)
@@ -266,7 +266,7 @@ def _describe_agents(settings: Settings) -> Iterator[str]:
         else:
             yield f"{name}: {' '.join(command)}"
     if missing:
-        yield f"not installed: {', '.join(missing)} (docs/agents.md)"
+        yield f"not installed: {', '.join(missing)} (see agent-tui help agents)"
 
 
 def _label_rows(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:

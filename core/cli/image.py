@@ -24,8 +24,8 @@ from core.filesystem.private_file import write_private
 from core.user_dirs import get_state_dir
 
 IMAGE_TEXT = """\
-Saves a picture or PDF from standard input for a week and prints its path, to
-paste into the prompt. Over SSH, from your own machine:
+Save a picture or PDF from standard input for a week and print its path, to paste
+into the prompt. Over SSH, from your own machine:
 
   wl-paste -t image/png | ssh HOST agent-tui image
   xclip -selection clipboard -t image/png -o | ssh HOST agent-tui image

@@ -54,7 +54,7 @@ turns servers and their tools on and off. login shows a remote server's login
 page, opens it in your browser, and waits for you; logout forgets the login.
 
 serve is itself a server, over standard input and output: another agent searches
-DIR and proposes edits, which go to your review; see docs/mcp-and-web.md."""
+DIR and proposes edits, which go to your review; see agent-tui help mcp."""
 
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
 _STATES: Final = {"unasked": "  (needs your approval)", "refused": "  (not allowed)", "off": "  (off)"}

@@ -43,7 +43,7 @@ def parse(argv: Sequence[str]) -> MemoryArguments:
     parser = build_parser("agent-tui memory", MEMORY_USAGE, MEMORY_TEXT)
     add_directory(parser)
     verdict = parser.add_mutually_exclusive_group()
-    verdict.add_argument("--add", metavar="TEXT", help="keep a note")
+    verdict.add_argument("--add", metavar="TEXT", help="save a note of yours")
     verdict.add_argument("--accept", metavar="ID", help="keep a proposed note")
     verdict.add_argument("--reject", metavar="ID", help="drop a note")
     parser.add_argument("--json", action="store_true", help="the notes, as JSON")

@@ -23,8 +23,8 @@ from core.workspace import Workspace
 PERMISSIONS_USAGE = "agent-tui permissions [DIR] [--remove ID | --remove all | --remove trust | --verify]"
 
 PERMISSIONS_TEXT = """\
-List whether DIR is trusted, your configured rules, and what you always allow or
-deny there, each with its id. --remove deletes one of these, all of them, or the
+Show whether DIR is trusted, your configured rules, and what you always allow or
+deny there, each with its ID. --remove deletes one of these, all of them, or the
 trust in the project. --verify checks the audit logs of its sessions and exits
 with 1 if a line was changed, removed or inserted."""
 
@@ -51,7 +51,7 @@ def parse(argv: Sequence[str]) -> PermissionsArguments:
     parser = build_parser("agent-tui permissions", PERMISSIONS_USAGE, PERMISSIONS_TEXT)
     add_directory(parser)
     actions = parser.add_mutually_exclusive_group()
-    actions.add_argument("--remove", metavar="ID", help="an id, all, or trust")
+    actions.add_argument("--remove", metavar="ID", help="delete the entry with this ID, all entries, or the trust")
     actions.add_argument("--verify", action="store_true", help="check the audit logs of the sessions")
     args = parser.parse_intermixed_args(argv)
     directory = parse_directory(args.words, parser)

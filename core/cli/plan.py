@@ -37,13 +37,13 @@ agent-tui plan list [--json] [-C DIR]
        agent-tui plan set FILE TODO STATUS [--force] [-C DIR]"""
 
 PLAN_TEXT = """\
-The plans of a project are files in .cursor/plans or in `plans.directory` of the
-settings. FILE is a path, or the name of a file there or its beginning; leave it
-out if there is only one.
+List, show or check the plans of a project, or set the status of a todo. Plans are
+files in .cursor/plans, or where the setting `plans.directory` says. FILE is a path,
+or the beginning of a name there; leave it out if there is only one.
 
   list    all plans with their progress
   show    one plan: its todos, which are ready and what the others depend on
-  check   all faults of a plan file, with their lines
+  check   all errors in a plan file, with their lines
   set     set the status of a todo: pending, in_progress, completed or cancelled;
           a todo with a `verify` command is completed only if that passes,
           sandboxed, on the pending changes. A todo that depends on open ones
@@ -52,7 +52,7 @@ out if there is only one.
 PLAN_CODES = """\
 exit codes:
   0   done
-  1   the plan has faults (check), the todo's command did not pass (set), or
+  1   the plan has errors (check), the todo's command did not pass (set), or
       it failed otherwise; the message says why
   2   wrong arguments"""
 

@@ -31,10 +31,10 @@ agent-tui pr [DIR] [--title TITLE] [--body TEXT | --write-text] [--draft]
                     [--branch NAME] [--base NAME] [--dry-run]"""
 
 PR_TEXT: Final = """\
-Push the branch of DIR, and open a pull request with gh or glab if the remote is
-theirs. Its text has the checks that passed and the todos that are done. What goes
-where is shown before; --dry-run only shows it. With --draft it is a draft, not
-ready for review."""
+Push the branch of DIR, and open a pull request with gh (GitHub) or glab (GitLab).
+Its text names the checks that passed and the todos that are done. First it shows
+what is pushed where; --dry-run stops there. --draft opens it as a draft, not ready
+for review."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

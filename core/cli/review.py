@@ -62,10 +62,11 @@ REVIEW_TEXT = """\
 Show the changes pending review in DIR: those of `agent-tui box run --keep`, or of
 the last session that has any. In a terminal this opens the screen on the review;
 with --print, or when the output is not a terminal, it prints one unified diff,
-with everything else in lines that start with #. --format github prints a pull
-request review, with each hunk inside the pull request's diff as a suggestion: see
-docs/headless-and-ci.md. --findings shows what the last `/review` found, as text or in that
-format."""
+with everything else in lines that start with #.
+
+--format github prints a pull request review, with each hunk inside the pull
+request's diff as a suggestion: see agent-tui help headless. --findings shows what
+the last `/review` found, as text or in that format."""
 
 REVIEW_CODES = """\
 exit codes:
@@ -108,9 +109,9 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
     exclusive_group = parser.add_mutually_exclusive_group()
     exclusive_group.add_argument(
-        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: all unprotected"
+        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: all but protected ones"
     )
-    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: all except bulks")
+    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: all but bulks")
     exclusive_group.add_argument(
         "--take", type=parse_count, metavar="N", help="make candidate N of the last session pending"
     )

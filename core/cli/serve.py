@@ -26,9 +26,9 @@ agent-tui serve [DIR] [--web] [--host HOST] [--port N | --socket PATH]
                        [--allow-origin ORIGIN ...] [--allow-host HOST ...]"""
 
 SERVE_TEXT = """\
-Serve the chat API and the sessions of DIR over HTTP (docs/editors-and-http.md). Clients need a
-token: one reads, one drives, one approves. They are created at the start, in a
-file that only you can read."""
+Serve the chat API and the sessions of DIR over HTTP: see agent-tui help http.
+Clients need a token: read, drive or approve. The tokens are created at the start,
+in a file that only you can read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,10 +64,10 @@ class ChangesArguments(Arguments):
 def add_common_options(parser: Parser) -> None:
     """Add the options that these commands share."""
     parser.add_argument("words", nargs="*", metavar="DIR", help="the project (default: the current directory)")
-    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="default: the last one")
-    parser.add_argument("--write-text", action="store_true", help="let a model write it, in the style of the log")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would happen")
-    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    parser.add_argument("--session", type=parse_session_id, metavar="ID", help="the session (default: the last one)")
+    parser.add_argument("--write-text", action="store_true", help="let a model write the text, in the style of the log")
+    parser.add_argument("--dry-run", action="store_true", help="show what would happen, and stop")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument(
         "--trust", action="store_true", help="trust the project for this run: also runs its git programs"
     )

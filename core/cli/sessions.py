@@ -116,12 +116,12 @@ def _build_sessions_parser() -> Parser:
     parser = build_parser("agent-tui sessions", SESSIONS_USAGE, SESSIONS_TEXT)
     actions = "list (default), show, search, tree, rename, tag, export or delete; DIR, WORDS or ID"
     parser.add_argument("words", nargs="*", metavar="ACTION", help=actions)
-    parser.add_argument("--json", action="store_true", help="the answer, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--runs", action="store_true", help="list: also runs of -p with nothing pending")
     parser.add_argument("--dir", metavar="DIR", help="search: the project (default: the current directory)")
     parser.add_argument("--format", choices=get_args(ExportFormat), help="export: md (default), html or json")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write to a new file")
-    parser.add_argument("--force", action="store_true", help="delete: also a session with something pending")
+    parser.add_argument("--force", action="store_true", help="delete: even with pending changes")
     return parser
 
 

@@ -12,6 +12,7 @@ from core.patterns import compile_lazily
 _FOLDER: Final = Path(__file__).parents[2] / "docs"
 _SETTINGS_PAGE: Final = "settings-and-trouble"
 _ROW: Final = compile_lazily(r"^\| `(?P<key>[a-z_A-Z.]+)` \| .*? \| (?P<meaning>.*) \|$", re.MULTILINE)
+_COMMENT: Final = compile_lazily(r"<!--.*?-->\n*", re.DOTALL)
 _PICTURE: Final = compile_lazily(r"!\[[^\]]*\]\([^)]*\)\n*")
 _LOCAL_LINK: Final = compile_lazily(r"\[(?P<text>[^\[\]]+)\]\((?![a-z]+:)(?P<target>[^)]*)\)")
 _LINK: Final = compile_lazily(r"\[([^\[\]]+)\]\([^)]*\)")
@@ -29,13 +30,13 @@ def read_page(name: str) -> str:
 
 
 def render_page(name: str) -> str:
-    """Return a page for a terminal: without pictures, links into the manual as commands."""
+    """Return a page for a terminal: without pictures and comments, links into the manual as commands."""
 
     def name_link(match: re.Match[str]) -> str:
         page = match["target"].partition("#")[0].removesuffix(".md")
         return f"`/help {page}`" if match["text"] in (page, f"{page}.md") and page in list_pages() else match["text"]
 
-    return _LOCAL_LINK.sub(name_link, _PICTURE.sub("", read_page(name)))
+    return _LOCAL_LINK.sub(name_link, _COMMENT.sub("", _PICTURE.sub("", read_page(name))))
 
 
 def read_title(name: str) -> str:

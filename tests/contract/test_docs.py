@@ -10,6 +10,7 @@ import runpy
 import shlex
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -21,7 +22,7 @@ from core.cli.completion import build_parser_tree, iterate_parsers, list_options
 from core.cli.help import HelpArguments
 from core.cli.help import run as print_help
 from core.config import loading
-from core.config.manual import list_pages, read_title
+from core.config.manual import find_page, list_pages, read_title
 from core.config.settings import (
     AgentServerSettings,
     ModelSettings,
@@ -158,6 +159,23 @@ def test_help_prints_the_page_by_its_name(name, capsys):
     assert isinstance(arguments, HelpArguments)
     assert print_help(arguments) == 0
     assert capsys.readouterr().out.startswith(f"# {read_title(name)}\n")
+
+
+def program_texts() -> Iterator[str]:
+    """The strings of the program, without its docstrings."""
+    for module in modules("agent_tui.py", "core", "tui"):
+        docstrings = {id(node.value) for node in module.nodes if isinstance(node, ast.Expr)}
+        constants = (node for node in module.nodes if isinstance(node, ast.Constant) and id(node) not in docstrings)
+        yield from (node.value for node in constants if isinstance(node.value, str))
+
+
+def test_hints_name_topics_that_help_has_and_no_file_that_only_a_checkout_has():
+    texts = list(program_texts())
+    assert [text for text in texts if re.search(r"\bdocs/[\w-]+\.md\b", text)] == []
+    topics = {topic for text in texts for topic in re.findall(r"(?:agent-tui |/)help ([a-z-]+)", text)}
+    topics -= {"lists", "shows", "and"}  # of sentences about /help itself
+    assert len(topics) > 10
+    assert [topic for topic in sorted(topics) if not find_page(topic)] == []
 
 
 def test_help_lists_the_pages_and_names_them_where_there_is_none(capsys):

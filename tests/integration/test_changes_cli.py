@@ -168,3 +168,13 @@ def test_a_hook_on_the_machine_that_only_refuses_changes_nothing(project):
 def test_wrong_words_are_refused_before_anything_is_opened(project):
     for words in (("commit", "-m", "x", "--split", "todo"), ("commit", "--hooks", "no"), ("diff", "--session", "?")):
         assert call(project, *words).returncode == 2
+
+
+def test_a_directory_that_is_a_project_of_its_own_is_named_with_the_command_that_reads_it(project):
+    propose(project)
+    (project.parent / "plain").mkdir()
+    result = call(project.parent, "diff", project.name)
+    hint = f"For the project {project.name}: agent-tui diff --dir {project.name}"
+    assert (result.stdout, hint in result.stderr.decode()) == (b"", True)
+    assert call(project.parent, "diff", "--dir", project.name).stdout.count(b"diff --git") > 1
+    assert b"--dir" not in call(project.parent, "diff", "plain").stderr

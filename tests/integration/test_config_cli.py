@@ -8,7 +8,7 @@ import json
 import pytest
 
 from core.cli.config import ConfigArguments, parse, run
-from core.config.manual import find_page, read_meanings, render_page
+from core.config.manual import find_page, read_meanings, read_page, render_page
 from core.config.schema import generalize_key, list_settings
 from core.errors import ConfigError
 from core.exits import ExitCode
@@ -228,3 +228,9 @@ def test_a_page_has_no_pictures_and_tells_how_the_others_are_opened():
     assert "`/help keys`" in text
     assert ".svg" not in text
     assert "(keys.md)" not in text
+
+
+@pytest.mark.parametrize("name", ["keys", "models"])
+def test_a_page_has_no_comments_for_those_who_write_it(name):
+    assert "<!--" in read_page(name)
+    assert "<!--" not in render_page(name)

@@ -130,12 +130,12 @@ def test_s18_a_probe_tries_every_tier_anew_and_keeps_nothing_where_no_state_is(p
 
 def test_the_language_servers_that_are_there_are_listed(project, capsys, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    assert told(project, capsys)[1]["servers"].startswith("none found")
+    assert told(project, capsys)[1]["LSP servers"].startswith("none found")
     for program in (tmp_path / "bin" / "gopls", project / ".venv" / "bin" / "ty"):
         program.parent.mkdir(parents=True)
         program.touch(mode=0o755)
     _, report, lines = told(project, capsys)
-    assert report["servers"] == f"ty for python: {project}/.venv/bin/ty"
+    assert report["LSP servers"] == f"ty for python: {project}/.venv/bin/ty"
     assert f"{'':12}gopls for go: {tmp_path}/bin/gopls" in lines
 
 

@@ -88,7 +88,7 @@ async def test_the_file_of_a_hook_of_the_project_is_read_in_the_preview(stage):
 async def test_without_hooks_the_page_says_where_to_begin(stage):
     async with stage(recorded.opening(), answers={HooksQuery: HooksAnswer(hooks=())}) as on:
         await on.open_listing("/hooks", "HooksDialog")
-        assert "docs/hooks.md" in said(on, "reason")
+        assert "/help hooks" in said(on, "reason")
         await on.pilot.press("enter", "j")
         for leave in ("escape", "q"):
             await on.pilot.press(leave)

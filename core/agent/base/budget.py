@@ -12,6 +12,7 @@ from core.errors import AgentTuiError
 from core.modes import Access
 from core.protocol.messages import Usage
 from core.state.session import add_usage
+from core.text.counting import count
 
 # A subagent writes no plans (PLAN) and starts no subagents (SPAWN).
 DEFAULT_ACCESSES: Final = frozenset(
@@ -71,7 +72,8 @@ class TurnBudget(Struct, eq=False):
         limits, tokens = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
         hint = "Send another message to continue, or raise the limit with /limits or `{}` in your configuration."
         if limits.max_steps and self.steps >= limits.max_steps:
-            raise LimitReached(f"Stopped after {self.steps} steps (max_steps).", hint=hint.format("limits.max_steps"))
+            steps = count("step", self.steps)
+            raise LimitReached(f"Stopped after {steps} (max_steps).", hint=hint.format("limits.max_steps"))
         if limits.max_tokens and tokens >= limits.max_tokens:
             raise LimitReached(f"Stopped after {tokens:,} tokens (max_tokens).", hint=hint.format("limits.max_tokens"))
         if limits.max_cost and (cost := self.usage.cost or 0.0) >= limits.max_cost:

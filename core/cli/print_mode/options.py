@@ -97,7 +97,7 @@ def _add_rights_options(group: argparse._ArgumentGroup) -> None:
         metavar="RULE",
         help=(
             "a permission rule that allows, for this run: 'WebFetch(example.org)', 'Machine(git "
-            "push)' (needs a trusted project); see docs"
+            "push)' (needs a trusted project); see agent-tui help permissions"
         ),
     )
     group.add_argument(

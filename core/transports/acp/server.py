@@ -41,7 +41,7 @@ async def _serve(terms: AgentTerms, channel: int, models: ModelAccess | None) ->
     except ValueError:
         raise ConfigError(
             "agent-tui acp talks to an editor over standard input and output, which have to be pipes.",
-            hint="Let your editor start it: docs/editors-and-http.md.",
+            hint="Let your editor start it: agent-tui help editors.",
         ) from None
     writer = streams.writer
     engines = Engines(

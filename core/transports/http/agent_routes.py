@@ -73,36 +73,36 @@ async def start_background_agent(request: Request, data: AgentRequest, service: 
 
 
 async def list_background_agents(service: HttpService) -> BackgroundAgents:
-    """Return the agents in the directory that is served, and those in clones of repositories."""
+    """Return the agents of the served directory, and those that work in clones."""
     return BackgroundAgents(agents=await service.agents.list_agents())
 
 
 async def read_background_agent(agent: str, service: HttpService) -> BackgroundAgent:
-    """Return its state, what it waits for, its last words, and how many files wait for a review."""
+    """Return its state, its open question, its last message, and how many files are pending."""
     return await service.agents.find(agent)
 
 
 async def follow_background_agent(agent: str, service: HttpService) -> Events:
-    """Stream the agent as it is now and whenever it has changed, as `agent.changed`, until it has ended."""
+    """Stream the state of the agent, now and after each change, as `agent.changed` until it ends."""
     first = await service.agents.find(agent)
     return service.streams.build_stream(_stream_changes(service, first))
 
 
 async def message_background_agent(agent: str, data: AgentMessageRequest, service: HttpService) -> BackgroundAgent:
-    """Steer an agent that runs; have one that has ended go on."""
+    """Steer a running agent; give one that has ended its next prompt."""
     background_agent = await service.agents.find(agent)
     await send_message(await service.agents.open(), background_agent, data.text, service.agents.program)
     return await service.agents.find(agent)
 
 
 async def stop_background_agent(agent: str, service: HttpService) -> BackgroundAgent:
-    """Have an agent stop; what it changed is kept."""
+    """Stop an agent; its changes are kept."""
     await stop_agent(await service.agents.open(), await service.agents.find(agent))
     return await service.agents.find(agent)
 
 
 async def pull_background_agent(agent: str, data: PullRequest, service: HttpService) -> PulledAgent:
-    """Copy the session of an agent that has ended into a project. Its changes wait there for verdicts."""
+    """Copy the session of an agent that has ended into a project, where its changes are pending."""
     background_agent = await service.agents.find(agent)
     directory = service.find_directory(data.workspace_path)
     session = await pull_agent(await service.agents.open(), background_agent, directory)
@@ -110,7 +110,7 @@ async def pull_background_agent(agent: str, data: PullRequest, service: HttpServ
 
 
 async def delete_background_agent(agent: str, service: HttpService) -> None:
-    """Forget an agent that has ended, with its clone and what was not pulled."""
+    """Delete an agent that has ended, with its clone and the changes that were not pulled."""
     await delete_agent(await service.agents.open(), await service.agents.find(agent))
 
 
@@ -144,13 +144,11 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute("POST", BASE, start_background_agent, Grant.DRIVE, "Start a background agent", 201),
     HttpRoute("GET", BASE, list_background_agents, Grant.READ, "Background agents, the newest first"),
     HttpRoute("GET", ONE, read_background_agent, Grant.READ, "A background agent"),
-    HttpRoute("GET", ONE + "/events", follow_background_agent, Grant.READ, "What becomes of a background agent"),
+    HttpRoute("GET", ONE + "/events", follow_background_agent, Grant.READ, "Follow a background agent"),
     HttpRoute(
         "POST", ONE + "/messages", message_background_agent, Grant.DRIVE, "Send a message to a background agent", 202
     ),
     HttpRoute("POST", ONE + "/stop", stop_background_agent, Grant.DRIVE, "Stop a background agent", 202),
-    HttpRoute(
-        "POST", ONE + "/pull", pull_background_agent, Grant.APPROVE, "Bring the work of a background agent under review"
-    ),
-    HttpRoute("DELETE", ONE, delete_background_agent, Grant.DRIVE, "Forget a background agent", 204),
+    HttpRoute("POST", ONE + "/pull", pull_background_agent, Grant.APPROVE, "Pull the work of a background agent"),
+    HttpRoute("DELETE", ONE, delete_background_agent, Grant.DRIVE, "Delete a background agent", 204),
 )

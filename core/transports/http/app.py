@@ -33,7 +33,7 @@ from core.transports.http.sse import EVENT_STREAM
 from core.transports.http.web_routes import ROUTES as WEB_ROUTES
 from core.transports.response import close_records
 
-_ABOUT: Final = "The chat API and the sessions of agent-tui. docs/editors-and-http.md explains it."
+_ABOUT: Final = "The chat API and the sessions of agent-tui. `agent-tui help http` explains it."
 _PROBLEM: Final = {
     "type": "object",
     "title": "Problem",
@@ -56,7 +56,7 @@ PAGE_PATHS: Final[tuple[str, ...]] = ("/", "/terminal", "/static/")
 
 
 async def read_openapi(service: HttpService) -> Annotated[Response, dict[str, Any]]:
-    """Return this document: OpenAPI 3.1, with the routes of the page where that is served."""
+    """Return this document (OpenAPI 3.1), with the routes of the web page if it is served."""
     return Response(_encode_document(list_routes(service)), media_type=JSON)
 
 
@@ -65,7 +65,7 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     *CHAT_ROUTES,
     *SESSION_ROUTES,
     *AGENT_ROUTES,
-    HttpRoute("GET", "/api/v1/openapi.json", read_openapi, Grant.READ, "The description of the routes"),
+    HttpRoute("GET", "/api/v1/openapi.json", read_openapi, Grant.READ, "This document"),
 )
 ALL_ROUTES: Final[tuple[HttpRoute, ...]] = (*ROUTES, *WEB_ROUTES)
 # The names of the routes whose answer is always a stream.

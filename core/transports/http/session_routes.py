@@ -181,7 +181,7 @@ class OpenedSession(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SessionSummaryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A session in short. Times in ms since the epoch; `is_running`: a turn is at work; `seq`: its last event."""
+    """A session. Times in ms since the epoch; `is_running`: a turn is at work; `seq`: its last event."""
 
     session: str
     conversation_id: str
@@ -205,7 +205,7 @@ class SessionSummaryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ChangesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Changes that wait for a verdict, with their hunks."""
+    """Pending changes with their hunks."""
 
     changes: tuple[Change, ...]
     bulks: tuple[PendingBulk, ...]
@@ -244,13 +244,13 @@ def summarize_session(state: SessionState) -> SessionSummaryAnswer:
 
 
 async def list_sessions(service: HttpService, limit: Limit = 50, workspace: Workspace = "") -> q.SessionsAnswer:
-    """Return what a list of sessions shows."""
+    """Return the sessions with title, time, model and number of pending changes."""
     client = service.engines.get(service.find_directory(workspace))
     return await service.ask(client, q.SessionsQuery(limit=limit), q.SessionsAnswer)
 
 
 async def open_session(request: Request, data: NewSession, service: HttpService) -> OpenedSession:
-    """Open a new session, in which nothing was said yet."""
+    """Open a new, empty session."""
     require_model_grant(request.scope, data.model)
     command = cmd.SessionOpen(mode=data.mode, model=data.model, effort=data.effort)
     _, ack = await service.engines.open(service.find_directory(data.workspace_path), command)
@@ -259,14 +259,14 @@ async def open_session(request: Request, data: NewSession, service: HttpService)
 
 
 async def read_session(session: str, service: HttpService) -> SessionSummaryAnswer:
-    """Return mode, model, what is pending, and what waits for an answer."""
+    """Return its mode, model, pending changes, and open approvals and questions."""
     return summarize_session(await load_state(service, session))
 
 
 async def follow_session(
     session: str, service: HttpService, after: EventId = None, last_event_id: LastEvent = None
 ) -> Events:
-    """Stream every event behind `after`, as docs/dev/architecture.md names them, and go on with those that come."""
+    """Stream every event after `after`, then those that follow. docs/dev/architecture.md lists them."""
     client = await service.find(session)
     return service.streams.build_stream(_stream_events(service, client, session, parse_position(after, last_event_id)))
 
@@ -287,19 +287,19 @@ async def read_diff(session: str, service: HttpService, path: ChangedPath, conte
 
 
 async def list_plans(session: str, service: HttpService) -> PlansAnswer:
-    """Return the plans that the session made or works on."""
+    """Return the plans that the session wrote or works on."""
     state = await load_state(service, session)
     return PlansAnswer(current=state.current_plan_path, plans=tuple(state.plans.values()))
 
 
 async def list_checkpoints(session: str, service: HttpService) -> q.CheckpointsAnswer:
-    """Return the moments that can be gone back to, oldest first."""
+    """Return the checkpoints, oldest first."""
     query = q.CheckpointsQuery(session=session)
     return await service.ask(await service.find(session), query, q.CheckpointsAnswer)
 
 
 async def restore_checkpoint(session: str, checkpoint: str, data: RestoreRequest, service: HttpService) -> cmd.Ack:
-    """Return to a checkpoint, with files that were accepted since."""
+    """Rewind to a checkpoint, including files that were accepted since."""
     command = cmd.CheckpointRestore(session=session, id=checkpoint, what=data.what)
     return await service.submit(await service.find(session), command)
 
@@ -315,12 +315,12 @@ async def send_command(request: Request, session: str, data: cmd.AnyCommand, ser
 
 
 async def send_query(session: str, data: q.AnyQuery, service: HttpService) -> q.AnyAnswer:
-    """Ask any question of the protocol; it has no effect."""
+    """Send any query of the protocol; it has no effect."""
     return await service.ask(await service.find(session), replace(data, session=session), q.Answer)
 
 
 async def give_verdict(session: str, data: VerdictRequest, service: HttpService) -> cmd.Ack:
-    """Give a verdict on hunks. What is accepted is written to the project."""
+    """Accept or reject hunks. Accepted ones are written to the project."""
     command = cmd.HunkResolve(
         session=session,
         path=data.path,
@@ -333,7 +333,7 @@ async def give_verdict(session: str, data: VerdictRequest, service: HttpService)
 
 
 async def answer_approval(session: str, approval: str, data: ApprovalRequest, service: HttpService) -> cmd.Ack:
-    """Let a call run or not. The second of two answers is refused with the first."""
+    """Allow or refuse a call. A second answer is refused and returns the first."""
     client = await service.find(session)
     command = cmd.ApprovalAnswer(
         session=session, id=approval, decision=data.decision, note=data.note, pattern=data.pattern
@@ -347,13 +347,13 @@ async def answer_approval(session: str, approval: str, data: ApprovalRequest, se
 
 
 async def list_models(service: HttpService, discover: bool = True) -> q.ModelsAnswer:
-    """Return the models of the providers with a key, and of the local servers that answer."""
+    """Return the models of the providers that have a key, and of running local servers."""
     client = service.engines.get(service.directory)
     return await service.ask(client, q.ModelsQuery(discover=discover), q.ModelsAnswer)
 
 
 async def read_settings(service: HttpService) -> q.SettingsAnswer:
-    """Return the settings of the screen. Keys of models are none of them."""
+    """Return the settings of the screen, without keys."""
     return await service.ask(service.engines.get(service.directory), q.SettingsQuery(), q.SettingsAnswer)
 
 
@@ -387,12 +387,12 @@ async def _stream_events(service: HttpService, client: Client, session: str, aft
 
 
 ROUTES: Final[tuple[HttpRoute, ...]] = (
-    HttpRoute("GET", BASE, list_sessions, Grant.READ, "Sessions of a workspace, the one written last first"),
+    HttpRoute("GET", BASE, list_sessions, Grant.READ, "Sessions of a project, latest first"),
     HttpRoute("POST", BASE, open_session, Grant.DRIVE, "Open a session", 201),
-    HttpRoute("GET", ONE, read_session, Grant.READ, "A session in short"),
+    HttpRoute("GET", ONE, read_session, Grant.READ, "A session"),
     HttpRoute("GET", ONE + "/events", follow_session, Grant.READ, "Events of a session"),
-    HttpRoute("GET", ONE + "/hunks", list_hunks, Grant.READ, "Changes that wait for a verdict, with their hunks"),
-    HttpRoute("GET", ONE + "/diff", read_diff, Grant.READ, "The lines of a change"),
+    HttpRoute("GET", ONE + "/hunks", list_hunks, Grant.READ, "Pending changes with their hunks"),
+    HttpRoute("GET", ONE + "/diff", read_diff, Grant.READ, "The diff of a change"),
     HttpRoute("GET", ONE + "/plans", list_plans, Grant.READ, "Plans of a session"),
     HttpRoute("GET", ONE + "/checkpoints", list_checkpoints, Grant.READ, "Checkpoints of a session"),
     HttpRoute(
@@ -400,13 +400,13 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
         ONE + "/checkpoints/{checkpoint}/restore",
         restore_checkpoint,
         Grant.APPROVE,
-        "Go back to a checkpoint",
+        "Rewind to a checkpoint",
         202,
     ),
     HttpRoute("POST", ONE + "/commands", send_command, Grant.DRIVE, "Send a command", 202),
-    HttpRoute("POST", ONE + "/queries", send_query, Grant.READ, "Ask a question"),
+    HttpRoute("POST", ONE + "/queries", send_query, Grant.READ, "Send a query"),
     HttpRoute("POST", ONE + "/verdicts", give_verdict, Grant.APPROVE, "Accept or reject", 202),
     HttpRoute("POST", ONE + "/approvals/{approval}", answer_approval, Grant.APPROVE, "Answer an approval", 202),
-    HttpRoute("GET", "/api/v1/models", list_models, Grant.READ, "Models that can be chosen"),
+    HttpRoute("GET", "/api/v1/models", list_models, Grant.READ, "Available models"),
     HttpRoute("GET", "/api/v1/settings", read_settings, Grant.READ, "Settings of the user"),
 )

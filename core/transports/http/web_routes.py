@@ -53,7 +53,7 @@ class TerminalPlace(Struct, frozen=True, kw_only=True):
 
 
 async def show_page() -> Page:
-    """Serve the page for a phone: sessions, what waits, hunks."""
+    """Serve the web page with sessions, open questions and hunks."""
     return _serve_file("index.html", _POLICY)
 
 
@@ -63,15 +63,15 @@ async def show_terminal() -> Page:
 
 
 async def read_static(name: str) -> Annotated[Response, "*/*"]:
-    """Serve a file that the pages name."""
+    """Serve a file that the web page uses."""
     if (relative_path := name.strip("/")) not in _SERVED:
         raise HttpRefused(404, "route_unknown", "Not Found")
     return _serve_file(relative_path)
 
 
 async def ask_terminal(data: TerminalRequest, service: HttpService) -> TerminalPlace:
-    """Return where the screen of a session is, which can do whatever the user can: the address of a WebSocket, with
-    `width` and `height` in cells as its query. It opens once, within 30 s."""
+    """Return the address of a WebSocket with the screen of a session, which can do whatever the user can. Its query
+    takes `width` and `height` in cells. It opens once, within 30 s."""
     await service.find(data.session)
     return TerminalPlace(path=TERMINALS + _get_terminals(service).tickets.issue(data.session))
 
@@ -106,8 +106,8 @@ def _serve_file(name: str, policy: str = "default-src 'none'") -> Response:
 
 ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute("GET", "/", show_page, Grant.NONE, "The page"),
-    HttpRoute("GET", "/terminal", show_terminal, Grant.NONE, "The page of a terminal"),
-    HttpRoute("GET", "/static/{name:path}", read_static, Grant.NONE, "A file of the pages"),
-    HttpRoute("POST", TERMINALS.rstrip("/"), ask_terminal, Grant.APPROVE, "Ask for the terminal of a session", 201),
+    HttpRoute("GET", "/terminal", show_terminal, Grant.NONE, "The page of the screen"),
+    HttpRoute("GET", "/static/{name:path}", read_static, Grant.NONE, "A file of the web page"),
+    HttpRoute("POST", TERMINALS.rstrip("/"), ask_terminal, Grant.APPROVE, "Open the screen of a session", 201),
     HttpRoute(WEBSOCKET, TERMINALS + "{ticket}", open_terminal, Grant.NONE),
 )

@@ -28,8 +28,12 @@ def page() -> str:
     }
     text = str(Manpage(root, _data=data, format="single-commands-section"))
     text = re.sub(r"(?s)^\.SH SYNOPSIS\n.*?(?=^\.SH )", lambda _: _render_synopsis(root.usage or ""), text, flags=re.M)
-    text = re.sub(r"[ \t]+$", "", text, flags=re.M).replace(".SH POSITIONAL ARGUMENTS\n", ".SH COMMANDS\n")
-    return HEAD + text.rstrip() + "\n" + "".join(map(_render_section, re.split(r"\n\n(?=[a-z ]+:\n)", epilog)))
+    text = re.sub(r"[ \t]+$", "", text, flags=re.M)
+    start, _, rest = text.partition(".SH\nPOSITIONAL ARGUMENTS\n")
+    subcommands, heading, options = rest.partition(".SH SESSION\n")
+    commands, *others = map(_render_section, re.split(r"\n\n(?=[a-z ]+:\n)", epilog))
+    details = ".SH DETAILS OF COMMANDS\n" + _render_subcommands(subcommands)
+    return HEAD + f"{start}{heading}{options.rstrip()}\n{commands}{details}" + "".join(others)
 
 
 def _escape(text: str) -> str:
@@ -38,7 +42,24 @@ def _escape(text: str) -> str:
 
 
 def _render_synopsis(usage: str) -> str:
-    return f".SH SYNOPSIS\n.nf\n{_escape(usage)}\n.fi\n"
+    lines = usage.replace("\n       ", "\n")
+    return f".SH SYNOPSIS\n.nf\n{_escape(lines)}\n.fi\n"
+
+
+def _render_subcommands(text: str) -> str:
+    """The sections of the subcommands with their usage and lists line by line, and without the summary of each, which
+    its description begins with."""
+    text = re.sub(r"(?s)(^\.SS [^\n]+\n)[^\n]*\n\n(?=usage: )", r"\1", text, flags=re.M)
+    text = re.sub(
+        r"(?s)^usage: (.*?)\n\n", lambda usage: _keep_lines(usage[1].replace("\n       ", "\n")), text, flags=re.M
+    )
+    lists = r"(?:^  [^\n]*\n)+"
+    return re.sub(lists, lambda rows: _keep_lines(rows[0].rstrip("\n")), text, flags=re.M).rstrip() + "\n"
+
+
+def _keep_lines(text: str) -> str:
+    """A part of the page that is not filled, and the blank line behind it."""
+    return f".nf\n{text}\n.fi\n\n"
 
 
 def _render_section(text: str) -> str:

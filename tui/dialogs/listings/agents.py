@@ -25,7 +25,7 @@ from tui.workers import start_worker
 _KIND_HINTS: Final = (("kinds.mention", "add to prompt"), ("kinds.open", "open file"), ("kinds.leave", "back"))
 _MAX_NAME: Final = 30
 _UNTRUSTED: Final = "This project is not trusted: its own subagents are not loaded."
-_OWN: Final = "To add one, create .claude/agents/NAME.md: see docs/agents.md."
+_OWN: Final = "To add one, create .claude/agents/NAME.md: see /help rules-and-skills."
 Follow = Callable[[str], AsyncIterator[Envelope]]
 LEAVE: Hint = ("subagent.leave", "back")
 _SUBAGENT_HINTS: tuple[Hint, ...] = (("transcript.next", "next"), ("transcript.toggle", "open"), LEAVE)

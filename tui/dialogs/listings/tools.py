@@ -27,7 +27,7 @@ WORDS: Final = {"listed": "in every request", "told": "described", "callable": "
 _ORDER: Final = tuple(SIGNS)
 _TOOL_MARGIN: Final = 38  # columns of a row and around it that are not the name's
 _MIN_TOOL, _MAX_TOOL = 14, 34
-_SETTINGS: Final = "[tools.NAME] in the configuration turns a tool off or narrows it: docs/settings-and-trouble.md."
+_SETTINGS: Final = "[tools.NAME] in the configuration turns a tool off or narrows it: /help settings."
 _PERMISSION_HINTS: Final = (("permissions.remove", "remove"), ("permissions.leave", "back"))
 NOTHING: Final = "Nothing saved: no permissions or refusals."
 SESSION: Final = "this session"
@@ -39,7 +39,7 @@ TRUST: Final = {"yours": "yours", "trusted": "the project's, trusted", "held": "
 _HOOK_MARGIN: Final = 84  # columns of a row and around it that are not the command's
 _MIN_HOOK: Final = 16
 _MIN_COMMAND_WIDTH: Final = 90  # columns below which a row has no room for the command
-_NONE: Final = "No hooks here. docs/hooks.md says how to write one."
+_NONE: Final = "No hooks here. /help hooks says how to write one."
 _MAX_PROBLEMS: Final = 3
 
 

@@ -46,7 +46,9 @@ class ImageUrl(ApiRecord, frozen=True, kw_only=True):
     url: Annotated[str, Meta(description="`data:image/png;base64,…`; nothing is fetched.")]
     detail: Annotated[
         Literal["auto", "low", "high"],
-        Meta(description="Accepted; a picture is sent in the size that docs/prompt.md tells of."),
+        Meta(
+            description="Accepted without effect: the size of a picture depends on the model (`agent-tui help prompt`)."
+        ),
     ] = "auto"
 
 

@@ -28,14 +28,14 @@ Answered = Annotated[Response, Answer, EVENT_STREAM]
 
 
 async def complete_chat(request: Request, data: ChatRequest, service: HttpService) -> Answered:
-    """Let the agent answer the last message. With `stream`, or where the client accepts `text/event-stream` alone, the
-    answer is a stream of the seven events and `[DONE]`; else it is one response object."""
+    """Let the agent answer the last message. With `stream`, or if the client accepts only `text/event-stream`, the
+    answer is a stream of events that ends with `[DONE]`; otherwise it is one response object."""
     return await _answer(request, data, service)
 
 
 async def plan_chat(request: Request, data: ChatRequest, service: HttpService) -> Answered:
-    """Let the agent look, ask and plan; nothing is changed. The answer holds `plan` and `clarification` documents; the
-    next message of the conversation answers what was asked."""
+    """Let the agent read, ask and plan; nothing is changed. The answer has `plan` and `clarification` documents; the
+    next message of the conversation answers its questions."""
     if data.mode not in {None, "plan"}:
         raise CommandRejected(f"the mode is plan here, not {data.mode}.", code="mode_refused")
     return await _answer(request, structs.replace(data, mode="plan"), service)
@@ -57,7 +57,7 @@ async def read_answer(conversation_id: str, service: HttpService) -> Answer:
 async def replay_chat(
     conversation_id: str, service: HttpService, after: EventId = None, last_event_id: LastEvent = None
 ) -> Events:
-    """Stream the events behind `after`, and those of the turn at work until it ends."""
+    """Stream the events after `after`, and those of the running turn until it ends."""
     session = to_session_id(conversation_id)
     conversation = Conversation(await service.find(session), session, brief=False)
     pieces = conversation.replay(parse_position(after, last_event_id))
@@ -65,7 +65,7 @@ async def replay_chat(
 
 
 async def interrupt_chat(conversation_id: str, service: HttpService) -> cmd.Ack:
-    """Stop the turn at work. A client that only goes away does not stop it."""
+    """Stop the running turn. A client that only disconnects does not stop it."""
     session = to_session_id(conversation_id)
     return await service.submit(await service.find(session), cmd.TurnInterrupt(session=session))
 
@@ -121,8 +121,8 @@ def _name_conversation(session: str) -> dict[str, str]:
 
 ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute("POST", "/api/v1/chat/completions", complete_chat, Grant.DRIVE, "Send a prompt"),
-    HttpRoute("POST", "/api/v1/chat/plan", plan_chat, Grant.DRIVE, "Have a plan made"),
+    HttpRoute("POST", "/api/v1/chat/plan", plan_chat, Grant.DRIVE, "Ask for a plan"),
     HttpRoute("GET", ONE, read_answer, Grant.READ, "The latest answer of a conversation"),
-    HttpRoute("GET", ONE + "/events", replay_chat, Grant.READ, "Come back to the stream of a conversation"),
+    HttpRoute("GET", ONE + "/events", replay_chat, Grant.READ, "Reconnect to the stream of a conversation"),
     HttpRoute("POST", ONE + "/interrupt", interrupt_chat, Grant.DRIVE, "Stop an answer", 202),
 )

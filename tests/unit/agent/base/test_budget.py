@@ -77,3 +77,8 @@ def test_a_configured_price_counts_cached_tokens_by_themselves(cached, cost):
     price = Price(input=1.0, output=35.0, cached=cached)
     used = msgspec.structs.replace(USED, cached_tokens=400)
     assert price.compute_cost(used) == pytest.approx(cost)
+
+
+async def test_a_limit_of_one_step_is_reported_in_the_singular(tmp_path):
+    case = Case(tmp_path, *looking(2), settings=Settings(limits=TurnLimits(max_steps=1)))
+    assert "Stopped after 1 step (max_steps)." in (await case.turn()).message
