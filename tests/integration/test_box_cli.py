@@ -46,7 +46,7 @@ def test_output_and_exit_status_are_the_commands_and_the_effects_are_listed_and_
     )
     assert (ended.returncode, ended.stdout) == (7, "one\ntwo\nthree\n")
     rows = lines(ended.stderr)
-    assert rows[0][0] == "box"
+    assert rows[0][0] == "sandbox"
     assert rows[0][1].startswith("T")
     assert set(rows[1:]) == {("edited", "a.txt"), ("created", "new"), ("deleted", ".gitignore")}
     assert tree(project) == before

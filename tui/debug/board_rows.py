@@ -258,7 +258,7 @@ def _render_run(run: ProbeRun, width: int, *, is_marked: bool) -> list[BoardRow]
 
 
 def _render_fix_verdict(verdict: FixJudged, width: int) -> list[BoardRow]:
-    files = f": fix taken back in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
+    files = f": fix undone in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
     labels: Mapping[str, Piece] = {
         "fixed": ("✓ you marked it fixed", "$text-success"),
         "broken": (f"✕ still broken{files}", "$text-error"),
