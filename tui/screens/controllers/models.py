@@ -50,7 +50,7 @@ class ModelController(Controller):
         )
         if status is not None and status.problem:
             explanation = f"{status.label} did not list its models: {status.problem.rstrip('.')}."
-        free_text = "filter, or type provider/name"
+        free_text = "filter, or type PROVIDER/NAME"
         dialog = PickerDialog("Model", options, current=current, free_text=free_text, explanation=explanation)
         dialog.check = lambda text: check_model_id(text, answer)
         return await self.context.ask(dialog) or ""

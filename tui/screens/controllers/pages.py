@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from core.protocol import commands, queries
 from tui.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
@@ -33,8 +33,6 @@ from tui.text import fit_line
 from tui.themes.appearance import Appearance
 from tui.themes.building import FAMILIES, read_pygments_style, read_theme_files
 from tui.widgets.status_bar import describe_mode, describe_model, list_effort, list_facts
-
-THEME_ADVICE: Final = "Each is shown as you move to it; enter keeps it."
 
 
 class PageController(Controller):
@@ -103,7 +101,7 @@ class PageController(Controller):
         options = [PickerOption(family, family, "dark or light, like the terminal") for family in FAMILIES]
         options += [PickerOption(theme_name, theme_name) for theme_name in sorted(app.available_themes)]
         before = app.appearance.chosen
-        picker = PickerDialog("Theme", options, current=before or app.theme, explanation=THEME_ADVICE)
+        picker = PickerDialog("Theme: moving previews it", options, current=before or app.theme)
         picker.preview = self._show_theme
         self.context.show(picker, lambda choice: self._set_theme(choice) if choice else self._show_theme(before))
 
