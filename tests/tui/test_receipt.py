@@ -58,10 +58,9 @@ async def test_a_turn_that_only_talked_ends_in_one_line(stage):
 
 
 async def test_a_change_without_lines_has_no_count_of_them(stage):
-    hunks = tuple(replace(hunk, old_lines=0, new_lines=0) for hunk in CHANGE.hunks)
     events = [
         e.TurnStarted(prompt="Let it run", mode="agent", model="openai/m"),
-        e.ChangeProposed(change=replace(CHANGE, hunks=hunks)),
+        e.ChangeProposed(change=replace(CHANGE, added=0, removed=0)),
         e.TurnFinished(reason="done", steps=1),
     ]
     async with stage([*recorded.opening(), *events]) as on:
