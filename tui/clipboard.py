@@ -140,7 +140,7 @@ _DESKTOPS: Final = (
 )
 
 
-NO_DESKTOP_HINT: Final = "No desktop here: paste a file's path or type @picture.png."
+NO_DESKTOP_HINT: Final = "Paste a file's path, or type @picture.png."
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +186,7 @@ def describe_clipboard() -> str:
     if clipboard_tool.tool:
         return f"{clipboard_tool.tool} ({clipboard_tool.desktop})"
     desktop = "" if clipboard_tool.desktop == "none" else f" for {clipboard_tool.desktop}"
-    return f"none{desktop}: {clipboard_tool.install_hint}"
+    return f"none{desktop}. {clipboard_tool.install_hint}"
 
 
 async def read_clipboard(clipboard_tool: ClipboardTool) -> ClipboardContent:

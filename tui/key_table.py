@@ -434,7 +434,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("debug.copy", "y", "copying.copy_here", "Copy", "Copy the selection, the compared runs, or the board"),
     ("debug.proceed", "p", "answer('proceed')", "Proceed", "Answer: go on with what was logged"),
     ("debug.fixed", "f", "answer('fixed')", "Mark as fixed", "Answer: the bug is gone"),
-    ("debug.broken", "b", "answer('broken')", "Still broken", "Answer: take the fix back"),
+    ("debug.broken", "b", "answer('broken')", "Still broken", "Answer: undo the fix"),
     ("agents.open", "enter,o", "open", "Open", "Show this subagent's conversation"),
     ("agents.stop", "x", "stop", "Stop", "Stop this subagent; its changes stay in its own shadow"),
     ("agents.down", "j,down", "move(1)", "Down", "Next subagent"),

@@ -107,7 +107,7 @@ _MODES: Final[Mapping[Mode, ScreenMode]] = {
     ),
     Mode.DEBUG: ScreenMode(
         title="Debug",
-        note="finds the cause by evidence",
+        note="finds a bug's cause by evidence",
         placeholder="Describe the bug, and how to see it…",
         accent="error",
         panes=(replace(REVIEW, is_held_back=_is_testing), BOARD),

@@ -214,7 +214,7 @@ class _BoxRun:
         self._out.finish()
         self._errors.finish()
         event = self._boxes.build_event()
-        lines = [f"{'box':<11}{event.tier}{f' ({_one_line(event.reason)})' if event.reason else ''}"]
+        lines = [f"{'sandbox':<11}{event.tier}{f' ({_one_line(event.reason)})' if event.reason else ''}"]
         if result.ended != "exited":
             lines.append(f"{'ended':<11}{_ENDS.get(result.ended, result.ended)} ({result.duration_ms / 1000:.1f} s)")
         lines += [f"{'note':<11}{_one_line(note)}" for note in result.notes]

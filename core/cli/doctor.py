@@ -248,7 +248,7 @@ def _describe_browser(settings: Settings) -> str:
     try:
         return ", ".join(find_programs(settings.browser))
     except AgentTuiError as problem:
-        return f"none: {problem.format_with_hint()}"
+        return problem.format_with_hint()
 
 
 def _describe_agents(settings: Settings) -> Iterator[str]:

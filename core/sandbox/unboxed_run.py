@@ -35,7 +35,7 @@ _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
 
 def describe_containment() -> str:
     """Describe the containment of the command's effects, for the approval."""
-    return "not sandboxed: it runs in your project itself and can change everything that you can"
+    return "not sandboxed: it runs in your project itself and can change anything you can"
 
 
 def find_shell() -> str:

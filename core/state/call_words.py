@@ -35,7 +35,7 @@ _WORDS: Final = {
     "update_plan": ("Changing the plan", "Changed the plan"),
     "todo_write": ("Updating todos", "Updated todos"),
     "ask_question": ("Asking", "Asked"),
-    "switch_mode": ("Asking to switch mode", "Asked to switch mode"),
+    "switch_mode": ("Asking to switch to mode", "Asked to switch to mode"),
     "propose_memory": ("Proposing to remember", "Proposed to remember"),
     "finish": ("Finishing", "Finished"),
     "task": ("Giving a task", "Gave a task"),

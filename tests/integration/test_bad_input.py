@@ -88,7 +88,7 @@ async def test_nothing_listening_is_given_up_after_few_tries_and_visibly(project
     assert "nothing answers there (Connection refused). Attempt 2 in " in first
     assert len(tries) <= 3
     assert all(re.fullmatch(r"  Attempt \d in \d\.\d s\.", line) for line in tries)
-    assert last.endswith("Check that the server is running, the network and the base URL.")
+    assert last.endswith("Check the network and the base URL, and that the server is running.")
 
 
 async def test_a_rate_limit_is_waited_for_and_shown(project):

@@ -46,7 +46,7 @@ def test_output_and_exit_status_are_the_commands_and_the_effects_are_listed_and_
     )
     assert (ended.returncode, ended.stdout) == (7, "one\ntwo\nthree\n")
     rows = lines(ended.stderr)
-    assert rows[0][0] == "box"
+    assert rows[0][0] == "sandbox"
     assert rows[0][1].startswith("T")
     assert set(rows[1:]) == {("edited", "a.txt"), ("created", "new"), ("deleted", ".gitignore")}
     assert tree(project) == before
@@ -178,7 +178,7 @@ def test_output_is_passed_on_byte_for_byte_also_when_its_reader_has_gone(project
     words = [*PROGRAM, "box", "run", ".", "cat data; cat data >&2; touch made"]
     both = subprocess.run(words, cwd=project, capture_output=True, check=True)
     assert both.stdout == data
-    assert both.stderr.startswith(data + b"\nbox ")
+    assert both.stderr.startswith(data + b"\nsandbox ")
     words[-1] = "cat data; touch made"
     source, sink = os.pipe()
     os.close(source)
@@ -298,20 +298,20 @@ def test_standard_output_and_standard_error_are_kept_apart_and_the_report_can_go
     words = [*PROGRAM, "box", "run", "--report", "report", ".", command]
     ended = subprocess.run(words, cwd=project, capture_output=True, check=False)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"out\n\xfeout", b"err\xff")
-    assert [name for name, _ in lines((project / "report").read_text())] == ["box", "created"]
+    assert [name for name, _ in lines((project / "report").read_text())] == ["sandbox", "created"]
     (project / "report").unlink()
     ended = subprocess.run([*PROGRAM, "box", "run", ".", command], cwd=project, capture_output=True, check=False)
     assert ended.stdout == b"out\n\xfeout"
-    assert ended.stderr.startswith(b"err\xff\nbox        T")
+    assert ended.stderr.startswith(b"err\xff\nsandbox    T")
 
 
 def test_n14_a_name_can_not_forge_a_line_of_the_report(project):
-    name = "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x"
+    name = "a\\nsandbox    T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x"
     (project / "make.py").write_text(f"open('{name}', 'w')\n")
     ended = program("box", "run", ".", "python3 make.py", cwd=project)
     rows = lines(ended.stderr)
     assert len(rows) == 2
-    assert rows[1] == ("created", "a\\nbox        T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x")
+    assert rows[1] == ("created", "a\\nsandbox    T9\\ncreated    innocent\\x1b[2J\\u202e\\\\x")
 
 
 def test_n14_names_that_look_alike_are_told_apart_in_the_report(project):

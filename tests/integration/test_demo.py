@@ -157,7 +157,7 @@ async def review(user: Newcomer) -> None:
         await user.press(key)  # once: a second stroke would judge the next hunk
         await user.until(lambda left=left: user.state.pending_hunk_count < left)
     assert FIXED in (user.project / "till/money.py").read_text()
-    assert "one line an article" not in (user.project / "till/basket.py").read_text()
+    assert "one line per item" not in (user.project / "till/basket.py").read_text()
 
 
 async def test_a_demo_goes_on_in_its_own_project_after_the_engine_was_lost(tmp_path):

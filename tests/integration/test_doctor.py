@@ -159,7 +159,7 @@ def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project
     monkeypatch.setenv("PATH", str(tmp_path))
     _, report, _ = told(project, capsys)
     assert report["search"] == "none: no search engine is configured ([web.search] in config.toml)"
-    assert report["browser"].startswith("none: There is no Chromium on this machine. Install it (apt install chromium)")
+    assert report["browser"].startswith("There is no Chromium on this machine. Install it (apt install chromium)")
     for name in ("chromium", "node", "playwright-mcp"):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755)

@@ -50,7 +50,7 @@ async def test_doctor_says_how_the_clipboard_is_read(project):
     desktop = {"DISPLAY": ":9", "WAYLAND_DISPLAY": "", "PATH": "/usr/none"}
     done = await run(project, "doctor", env=environment(None) | desktop)
     (line,) = [row for row in done.out.splitlines() if row.startswith("clipboard")]
-    assert line.split(maxsplit=1)[1] == "none for x11: Install it: apt (or dnf, pacman) install xclip."
+    assert line.split(maxsplit=1)[1] == "none for x11. Install it: apt (or dnf, pacman) install xclip."
 
 
 @pytest.mark.parametrize("argv", [["--image", "a.png"], ["sessions", "--image", "a.png"]])

@@ -79,7 +79,7 @@ async def test_when_nothing_is_there_nothing_is_waited_for(nothing):
     discovery = await discover_models(nothing)
     assert (discovery.models, discovery.default) == ((), "")
     assert {provider.id for provider in discovery.providers} == set(KNOWN)
-    assert all(status(discovery, name).problem == "Nothing listens there." for name in LOCAL)
+    assert all(status(discovery, name).problem == "not running" for name in LOCAL)
     assert status(discovery, "openai").key == ""
 
 

@@ -265,12 +265,12 @@ async def test_a_wait_counts_down_on_a_terminal_and_ctrl_c_ends_it_at_once(tmp_p
         )  # fmt: skip
         os.close(theirs)
         output = b""
-        while b"again in 79 s" not in output:
+        while b"retry in 79 s" not in output:
             output += await asyncio.to_thread(os.read, ours, 4096)
         os.kill(process.pid, signal.SIGINT)
         assert await process.wait() == ExitCode.INTERRUPTED
     rest = await asyncio.to_thread(all_of, ours)
     text = (output + rest).decode()
     assert "OpenAI (m) is overloaded (529): Overloaded. Attempt 2 in 80.0 s." in text
-    assert "again in 80 s · Ctrl+C stops" in text
+    assert "retry in 80 s · Ctrl+C stops" in text
     assert len(server.answered) == 1

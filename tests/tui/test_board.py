@@ -154,7 +154,7 @@ async def test_the_log_of_the_run_that_ended_last_comes_up_and_is_foreign_text()
         assert 'r1:2 H2 prices.py:13 rate  rate=1 of="a b"' in text
         assert "[@click=app.bell]AssertionError[/]: 3" in text
         assert "\x1b" not in text
-        assert "▸r1 exit code 1 · 3 lines (H1 1, H2 1) · 2 broken" in text
+        assert "▸r1 exit code 1 · 3 lines (H1 1, H2 1) · 2 unreadable" in text
 
 
 async def test_a_card_stands_first_and_is_answered_by_key_and_by_mouse_once_it_was_seen(monkeypatch):

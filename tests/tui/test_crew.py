@@ -90,7 +90,7 @@ async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it
         for event in doing():
             await on.emit(event)
         status = on.screen.query_one(StatusBar)
-        assert "4 at work" in status.render().plain
+        assert "4 running" in status.render().plain
         assert any("◌ rounding · $ pytest -q tests · 1 file" in line for line in on.lines())
         assert any("◌ docs · Write the README" in line for line in on.lines())
         for event in ended():
@@ -99,7 +99,7 @@ async def test_each_has_one_row_that_says_what_it_is_at_and_then_what_came_of_it
         assert "▸ docs · The README says what it does. · 1 file · 6.2 s" in screen_text
         assert "✕ showing · The model is gone. Try again." in screen_text
         assert "▸ rate · It knows. · conflict" in screen_text
-        assert "1 at work" in status.render().plain
+        assert "1 running" in status.render().plain
         assert on.screen.state.model_choices.sum_usage().cost == pytest.approx(0.0312)
         await on.pilot.press("ctrl+up", "enter")
         screen_text = "\n".join(on.lines())

@@ -73,11 +73,11 @@ async def test_a_local_server_is_not_said_to_be_there_before_it_has_answered(sta
 
 
 async def test_a_server_that_does_not_answer_is_told_with_its_problem(stage, answer_of_a_search):
-    silent = ProviderStatus(id="ollama", label="Ollama", local=True, problem="Nothing listens there.")
+    silent = ProviderStatus(id="ollama", label="Ollama", local=True, problem="not running")
     async with stage(wish=SessionRequest()) as on:
         await welcomed(on)
         answer_of_a_search(ModelsAnswer(models=(), providers=(OPENAI, silent)))
-        await on.until(lambda: "Nothing listens there." in found(on))
+        await on.until(lambda: "not running" in found(on))
         assert "✓" not in found(on)
 
 
@@ -145,7 +145,7 @@ async def test_the_list_of_models_names_the_one_in_use_where_no_other_was_found(
         await on.pilot.press(*"/model", "enter")
         await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
         about = on.app.screen.query_one(".dialog-about", Static)
-        assert str(about.render()) == "In use: scripted/demo. No other model found."
+        assert str(about.render()) == "In use: scripted/demo. No other model found; /login adds a key."
 
 
 async def test_a_model_that_was_found_is_chosen_and_kept(stage, answer_of_a_search):

@@ -65,7 +65,9 @@ async def test_hooks_are_listed_with_how_they_ended_and_where_they_stand(stage):
         assert rows(on)[0].split("  ")[-1].startswith("python3 .claude/hooks/")
         assert ["denied · 1,234 ms" in rows(on)[0], "not run yet" in rows(on)[1]] == [True, True]
         assert "\x1b" not in "".join(rows(on))
-        assert said(on, "reason") == ".claude/settings.json (the project's, trusted). at most 60 s. output: no git here"
+        assert (
+            said(on, "reason") == ".claude/settings.json (the project's, trusted) · at most 60 s · output: no git here"
+        )
         assert said(on, "notes").endswith("and 2 more: agent-tui hooks list")
         await on.pilot.press("k")
         await on.until(lambda: "its script does not exist" in said(on, "reason"))

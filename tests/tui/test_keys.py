@@ -386,7 +386,7 @@ async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_s
         await on.emit(START)
         await on.pilot.press("ctrl+c", "ctrl+c")
         assert on.app.return_code is None
-        assert "esc stops" in [*on.app._notifications][-1].message
+        assert "Esc stops" in [*on.app._notifications][-1].message
         await on.emit(e.TurnFinished(reason="interrupted"))
         await on.pilot.press("ctrl+c", "ctrl+c")
         await on.until(lambda: on.app.return_code == 0)
@@ -407,3 +407,25 @@ async def test_what_is_told_covers_nothing_that_is_typed_and_does_not_pile_up_in
         regions = [toast.region for toast in app.main.query("Toast")]
         assert len(regions) == kept
         assert not any(region.overlaps(app.main.query_one("#prompt").region) for region in regions)
+
+
+async def test_a_toast_behind_a_dialog_is_not_read_twice():
+    async def connect() -> ScriptedClient:
+        return ScriptedClient(recorded.opening())
+
+    app = AgentApp(connect, SessionRequest(model="m"))
+    async with app.run_test(size=(120, 40), notifications=True) as pilot:
+        app.main.context.notify_user("one thing.")
+        while not app.main.query("Toast"):
+            await pilot.pause()
+        (behind,) = app.main.query("ToastRack")
+        assert behind.display
+        await pilot.press("f1")
+        while app.screen is app.main or not app.screen.query("Toast"):
+            await pilot.pause()
+        assert not behind.display
+        await pilot.press("escape")
+        while app.screen is not app.main:
+            await pilot.pause()
+        assert behind.display
+        assert [notification.message for notification in app._notifications] == ["One thing."]

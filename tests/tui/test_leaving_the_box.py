@@ -19,8 +19,8 @@ MACHINE = ApprovalRequested(
     kind="machine",
     subject="git push origin main",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
-    "for your review: it sees what is on disk",
+    containment="runs as you, with your environment and network; nothing it does is reviewed; 2 files are "
+    "pending review, and it sees only what is on disk",
     permissions=("all",),
 )
 
@@ -32,7 +32,7 @@ async def test_leaving_the_box_has_a_key_of_its_own(stage, key, decision):
         assert "unsandboxed, on your machine?" in text_of(on, "#approval-title")
         assert "sandboxed" in text_of(on, "#approval-keys")
         assert "always" not in text_of(on, "#approval-keys")
-        assert "it sees what is on disk" in text_of(on, "#approval-about")
+        assert "it sees only what is on disk" in text_of(on, "#approval-about")
         await on.pilot.press("a", "N", "p", "s", "enter")
         assert answers(on) == []
         await on.pilot.press(key)

@@ -55,3 +55,13 @@ async def test_a_turn_that_only_talked_ends_in_one_line(stage):
     start = e.TurnStarted(prompt="Why?", mode="ask", model="openai/m")
     async with stage([*recorded.opening(), start, e.TurnFinished(reason="done", steps=1, duration_ms=900)]) as on:
         assert [line.strip() for line in on.lines() if line.strip()][-1] == "─ done · 1 step · 900 ms"
+
+
+async def test_a_change_without_lines_has_no_count_of_them(stage):
+    events = [
+        e.TurnStarted(prompt="Let it run", mode="agent", model="openai/m"),
+        e.ChangeProposed(change=replace(CHANGE, added=0, removed=0)),
+        e.TurnFinished(reason="done", steps=1),
+    ]
+    async with stage([*recorded.opening(), *events]) as on:
+        assert [line.strip() for line in on.lines() if line.strip()][-1] == "shop/tax.py · to review"

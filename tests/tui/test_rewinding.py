@@ -137,7 +137,7 @@ async def test_a_refusal_is_told_and_the_prompt_stays_empty(stage):
         await on.pilot.press("f5")
         await chosen(on, "b")
         await on.until(
-            lambda: any("a turn is running" in notification.message for notification in on.app._notifications)
+            lambda: any("A turn is running" in notification.message for notification in on.app._notifications)
         )
         assert on.prompt.text == ""
 

@@ -73,7 +73,7 @@ async def test_an_effort_is_chosen_from_a_list_that_says_what_the_model_has(stag
         options = on.app.screen.query_one(OptionList)
         lines = [str(option.prompt) for option in options.options]
         assert [line.rstrip() for line in lines if "●" in line] == ["● high"]
-        assert [line.split()[0] for line in lines if "not for this model" in line] == ["none", "minimal", "xhigh"]
+        assert [line.split()[0] for line in lines if "not supported" in line] == ["none", "minimal", "xhigh"]
         await on.pilot.press("down", "down", "enter")
         await on.until(lambda: on.sent(c.EffortSet))
         assert on.sent(c.EffortSet)[0].effort == "max"
@@ -106,7 +106,7 @@ async def test_the_page_says_who_does_what_and_what_it_cost(stage, keys):
     for phrase in (
         "chat          anthropic/claude-opus-5-5",
         "effort high, window 1.0M, price known",
-        "else openai/gpt-6.1-sol, ollama/qwen3:8b",
+        "fallbacks: openai/gpt-6.1-sol, ollama/qwen3:8b",
         "42.0k in, 1.3k out, $0.0831",
         "Plan mode     anthropic/claude-opus-5-5",
         "embed         no model yet",

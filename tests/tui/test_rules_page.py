@@ -41,7 +41,7 @@ async def test_rules_that_were_told_come_first_and_each_says_why(stage):
         assert said(on, "sum") == "3 active rules, 1 inactive; later rules win"
         assert said(on, "reason") == "Why: applies to every file"
         await on.pilot.press("j")
-        await on.until(lambda: said(on, "reason") == "Why: always. cut at 32 KiB")
+        await on.until(lambda: said(on, "reason") == "Why: always · cut at 32 KiB")
         await on.pilot.press("down", "down", "up", "k", "k", "k")
         await on.until(lambda: said(on, "reason") == "Why: no file in use matches tests/**")
 

@@ -130,7 +130,7 @@ async def test_a_server_of_the_project_is_allowed_after_all_of_its_entry_was_sho
         await on.until(lambda: type(on.app.screen).__name__ == "ServerConsentDialog")
         assert 'command: ["python3", "server.py"]' in page(on)
         assert "It gets your variables TOKEN." in page(on)
-        assert "It runs sandboxed" in page(on)
+        assert "Sandboxed, no network" in page(on)
         assert controls(on) == []
         await on.asked()
         await on.pilot.press("y")

@@ -40,7 +40,7 @@ async def test_sessions_show_when_they_were_and_what_waits():
         first, second, third, fourth = await settle(pilot)
         assert "2 minutes ago · 4 turns" in first
         assert "3 to review" in first
-        assert "open in another window" in second
+        assert "open elsewhere" in second
         assert third.startswith("untitled")
         assert "the log can't be read" in fourth
 
@@ -51,7 +51,7 @@ async def test_the_session_of_this_window_is_not_called_open_in_another():
         app.push_screen(SessionPicker(SESSIONS, now=NOW, current=SESSIONS[1].id))
         rows = await settle(pilot)
         assert "this session" in rows[1]
-        assert not any("open in another window" in row for row in rows)
+        assert not any("open elsewhere" in row for row in rows)
 
 
 @pytest.mark.parametrize(

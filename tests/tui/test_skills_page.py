@@ -49,9 +49,9 @@ async def test_each_skill_says_why_it_is_told_and_a_file_that_is_none_why_not(st
         rows = [str(options.get_option_at_index(index).prompt).split()[:2] for index in range(options.option_count)]
         assert rows == [["+", "pdf"], ["-", "mine"], ["+", "odd"], ["!", ".claude/skills/bad/SKILL.md"]]
         assert said(on, "sum") == "3 skills, 2 offered; the agent opens one when it fits"
-        assert said(on, "reason") == "Why: its name and description are listed. About pdf"
+        assert said(on, "reason") == "Why: its name and description are listed · About pdf"
         await on.pilot.press("j")
-        await on.until(lambda: said(on, "reason") == "Why: only you can call it: /mine. About mine")
+        await on.until(lambda: said(on, "reason") == "Why: only you can call it: /mine · About mine")
         await on.pilot.press("down")
         await on.until(lambda: "unknown key 'x'" in said(on, "reason"))
         await on.pilot.press("up", "k", "k")
@@ -87,7 +87,7 @@ async def test_what_a_command_would_send_is_shown_with_what_would_run(stage):
         on.prompt.text = "/explain commit the fix"
         on.prompt.action_send()
         await on.until(lambda: "Commit [b]." in page(on))
-        assert "runs sandboxed when sent, its changes are dropped: git status" in page(on)
+        assert "runs sandboxed when sent; its changes are dropped: git status" in page(on)
         (asked,) = [query for query in on.client.queries if isinstance(query, CommandPreviewQuery)]
         assert asked.text == "/commit the fix"
 

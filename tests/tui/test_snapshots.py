@@ -41,7 +41,7 @@ REQUEST = e.ApprovalRequested(
     kind="command",
     subject="rm -rf build && pytest -q [red]x[/red] \x1b[31m",
     explanation="Start from a clean build.",
-    containment="not sandboxed: it runs in your project itself and can change everything that you can",
+    containment="not sandboxed: it runs in your project itself and can change anything you can",
 )
 REACHING = e.ApprovalRequested(
     id="apr_2",
@@ -60,8 +60,8 @@ LEAVING = e.ApprovalRequested(
     subject="git push origin main",
     explanation="The release branch has to be on the server.",
     options=("run_on_machine", "allow_once", "reject_once"),
-    containment="as you, with your environment and network; nothing it does is reviewed; 2 files wait "
-    "for your review: it sees what is on disk",
+    containment="runs as you, with your environment and network; nothing it does is reviewed; 2 files are "
+    "pending review, and it sees only what is on disk",
     permissions=("all",),
 )
 PLANNING = e.TurnStarted(prompt="Keep sessions over a restart", mode="plan", model="m")

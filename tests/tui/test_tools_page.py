@@ -40,11 +40,11 @@ async def test_those_in_each_request_come_first_and_one_that_is_absent_says_why(
         total = str(on.app.screen.query_one("#listing-sum", Static).content)
         assert total == "2 tools in every request, 717 tokens; 1 not in ask mode"
         reason = on.app.screen.query_one("#listing-reason", Static)
-        assert "also Read, open_file" in str(reason.content)
+        assert "also called Read, open_file" in str(reason.content)
         await on.pilot.press("k")
         await on.until(lambda: "write ask mode does not grant it" in str(reason.content))
         await on.pilot.press("j", "down", "up")
-        await on.until(lambda: "also Read, open_file" in str(reason.content))
+        await on.until(lambda: "also called Read, open_file" in str(reason.content))
         for leave in ("escape", "q"):
             await on.pilot.press(leave)
             await on.until(lambda: on.app.screen is on.screen)

@@ -25,9 +25,9 @@ async def test_a_wait_counts_down_and_says_why_and_how_to_stop_it(stage, monkeyp
     monkeypatch.setattr("tui.widgets.status_bar.monotonic", lambda: now[0])
     async with stage(RUNS, size=size) as on:
         await on.emit(BUSY)
-        assert "overloaded: again in 70 s · Esc to stop" in bar(on)
+        assert "overloaded: retry in 70 s · Esc to stop" in bar(on)
         now[0] += 58.5
-        assert "overloaded: again in 12 s · Esc to stop" in bar(on)
+        assert "overloaded: retry in 12 s · Esc to stop" in bar(on)
         now[0] += 12
         assert "again in" not in bar(on)
 

@@ -361,8 +361,9 @@ def _list_facts(request: ApprovalRequested) -> list[Fact]:
         few = f"can reach {count('host', len(request.network))}"
         facts.append(Fact(words, "$warning", (few,), is_granted=has_targets and not request.reason))
     if request.permissions and request.kind != "machine":  # its title has the same text
-        is_named = request.permissions == ("network",) and bool(request.network)
-        facts.append(Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=not is_named))
+        is_named = request.permissions == ("network",) and bool(request.network)  # the hosts say the same
+        wanted = Fact(f"asks for: {', '.join(request.permissions)}", "$warning", is_granted=True)
+        facts += [] if is_named else [wanted]
     if request.containment:
         containment = fit_line(format_subject(request.containment))
         is_machine = request.kind == "machine"  # an unreviewed change is the subject of the approval

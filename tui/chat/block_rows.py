@@ -85,7 +85,8 @@ def _render_receipt(receipt: Receipt, width: int) -> list[TextRow]:
 
 def _render_file(file: ReceiptFile, width: int) -> TextRow:
     role = {"accepted": "ok", "rejected": "bad"}.get(file.verdict, "warn" if file.waiting else "muted")
-    outcome: list[Piece] = [(f"  +{file.added}", "ok"), (f" −{file.removed}", "bad")]
+    has_lines = bool(file.added or file.removed)  # not so for a rename, a mode, a link or a binary file
+    outcome: list[Piece] = [(f"  +{file.added}", "ok"), (f" −{file.removed}", "bad")] if has_lines else []
     names = " → ".join(format_path(path, 300) for path in (file.renamed_from, file.path) if path)
     return _fit([(names, "")], [*outcome, (" · ", "muted"), (file.verdict, role)], width)
 

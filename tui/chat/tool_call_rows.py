@@ -80,6 +80,7 @@ def format_outcome(block: TranscriptBlock, summary: str) -> tuple[str, str]:
     if block.status == "denied":
         match = _NOT_IN_MODE.search(text)
         first = text.removeprefix("Not run: ").partition(". ")[0].rstrip(".")
+        first = first.removesuffix("The user refused this call")  # words for the model; "refused" says it to the user
         return (f"not in {match[1].capitalize()} mode" if match else first) or "refused", "warn"
     role = _STATUS_ROLES.get(block.status, "")
     return (text or block.status, role) if role else (text, "muted")

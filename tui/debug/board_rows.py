@@ -182,7 +182,7 @@ def render_overview(view: DebugView, width: int, *, run: str, hypothesis: str) -
     for entry in view.hypotheses.values():
         rows += _render_hypothesis(entry, width, is_marked=entry.id == hypothesis)
     if view.reproduction is not None and view.reproduction.command:
-        goes_on = (f" Reproduce {view.reproduction.run}", "bold $warning"), ("  runs", MUTED)
+        goes_on = (f" Reproduce {view.reproduction.run}", "bold $warning"), ("  running", MUTED)
         command = [("   $ ", MUTED), (fit_line(view.reproduction.command, 2_000), PLAIN)]
         rows += [(), goes_on, *flow_pieces(command, width, indent=5, max_rows=3)]
     if view.runs:
@@ -250,7 +250,7 @@ def _render_run(run: ProbeRun, width: int, *, is_marked: bool) -> list[BoardRow]
     good = "$text-success" if run.exit_code == 0 else "$text-error" if run.exit_code is not None else MUTED
     breakdown = ", ".join(f"{fit_line(name, 20) or '–'} {count}" for name, count in run.counts.items())
     facts = [f"{count('line', run.records)}{f' ({breakdown})' if breakdown else ''}"]
-    facts += [f"{run.broken} broken"] if run.broken else []
+    facts += [f"{run.broken} unreadable"] if run.broken else []
     facts += [f"{run.left:,} not saved"] if run.left else []
     pieces: list[Piece] = [("▸" if is_marked else " ", "$accent"), (f"{fit_line(run.id, 20)} ", BOLD), (code, good)]
     pieces += [(" after the fix" if run.after_fix else "", "$text-primary"), (f" · {' · '.join(facts)}", MUTED)]
@@ -258,7 +258,7 @@ def _render_run(run: ProbeRun, width: int, *, is_marked: bool) -> list[BoardRow]
 
 
 def _render_fix_verdict(verdict: FixJudged, width: int) -> list[BoardRow]:
-    files = f": fix taken back in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
+    files = f": fix undone in {', '.join(verdict.taken_back)}" if verdict.taken_back else ""
     labels: Mapping[str, Piece] = {
         "fixed": ("✓ you marked it fixed", "$text-success"),
         "broken": (f"✕ still broken{files}", "$text-error"),

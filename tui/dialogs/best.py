@@ -131,7 +131,7 @@ def _format_time(candidate: TriedCandidate) -> str:
 
 def _describe_check(candidate: TriedCandidate) -> Piece:
     if candidate.state == "working":
-        return "at work", "$accent"
+        return "running", "$accent"
     if candidate.state == "gone":
         return "gone: try it again", "$foreground 60%"
     if candidate.check is None:

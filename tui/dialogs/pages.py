@@ -36,7 +36,7 @@ OUTPUT_GONE: Final = "Its output is no longer loaded: /history loads the rest of
 NAME_COLUMNS: Final = 14  # columns
 JOB_NOTES: Final = {
     "chat": "the conversation",
-    "apply": "fits edits into files",
+    "apply": "merges edits into files",
     "small": "summaries",
     "embed": "search by meaning",
     "subagent": "todos in parallel",
@@ -103,7 +103,7 @@ class PageDialog(Dialog[None]):
 
 def build_preview_page(answer: CommandPreviewAnswer) -> PageDialog:
     """Build the page with the prompt of a user's command."""
-    runs = "".join(f"runs sandboxed when sent, its changes are dropped: {run}\n" for run in answer.runs)
+    runs = "".join(f"runs sandboxed when sent; its changes are dropped: {run}\n" for run in answer.runs)
     content = Content.assemble(
         (f"{expose_text(answer.path)}\n{expose_text(runs)}\n", "$foreground 60%"), to_content(answer.text)
     )
@@ -274,7 +274,7 @@ def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
     window = f"window {format_count(row.context_window)}" if row.context_window else "window unknown"
     notes.append(", ".join((effort, window, "price known" if row.priced else "price unknown")))
     if row.fallback:
-        notes.append(f"else {', '.join(row.fallback)}")
+        notes.append(f"fallbacks: {', '.join(row.fallback)}")
     if table.answering and row.job == "chat" and not row.mode:
         notes.append(f"now answers: {table.answering}")
     return notes

@@ -44,7 +44,7 @@ def format_title(info: CheckpointInfo) -> str:
 
 def _format_note(info: CheckpointInfo, now: int) -> str:
     files = count("file", info.files) if info.files else "no files"
-    parts = [format_age(now - info.at), f"{files} since"]
+    parts = [format_age(now - info.at), f"{files} changed since"]
     return " · ".join([*parts, "rewound"] if info.left else parts)
 
 
@@ -56,7 +56,7 @@ class RewindDialog(Dialog[RestoredPart]):
     shape = "rewind"
 
     def __init__(self, preview: CheckpointPreviewAnswer) -> None:
-        super().__init__(Content.assemble("Rewind to  ", (format_title(preview.info), "$accent")))
+        super().__init__(Content.assemble("Rewind to before  ", (format_title(preview.info), "$accent")))
         self._preview = preview
 
     def compose_body(self) -> ComposeResult:

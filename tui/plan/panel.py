@@ -106,7 +106,7 @@ class PlanPanel(StatePane):
 
     BINDINGS = get_bindings("plan")
     hints: Final = (
-        *(("plan.cycle", "status"), ("plan.build", "build"), ("plan.add", "new"), ("todos.read", "text")),
+        *(("plan.cycle", "status"), ("plan.build", "build"), ("plan.add", "new"), ("todos.read", "read")),
         *(("plan.edit", "edit"), ("plan.view", "graph"), ("plan.filter", "find"), ("plan.needs", "needs")),
         *(("plan.verify", "proof"), ("plan.hunks", "hunks")),
     )

@@ -69,7 +69,8 @@ class ScreenContext:
 
     def notify_user(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
         """Show a toast. The text may be foreign, as no markup in it is interpreted."""
-        text = fit_line(f"{message} {hint}".strip(), 400)
+        sentence = f"{message[:1].upper()}{message[1:]}"  # errors of the engine begin in lower case, to follow a colon
+        text = fit_line(f"{sentence} {hint}".strip(), 400)
         self.screen.app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
 
     async def submit(self, command: commands.AnyCommand) -> bool:

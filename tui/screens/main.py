@@ -139,6 +139,13 @@ class MainScreen(CurrentLayoutScreen[None]):
                 rack.styles.width = room[1]
                 rack.styles.margin = (0, 0, room[2], room[0])
 
+    @on(events.ScreenSuspend)
+    @on(events.ScreenResume)
+    def _hide_toasts(self, event: events.ScreenSuspend | events.ScreenResume) -> None:
+        """Hide the toasts behind a dialog, which shows the same ones above itself."""
+        for rack in self.query("ToastRack"):
+            rack.display = isinstance(event, events.ScreenResume)
+
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
     def _show_pending_notice(self) -> None:

@@ -69,21 +69,22 @@ def format_session(session: SessionInfo, now: int, *, is_current: bool) -> Conte
     if is_current:
         parts.append(Content.styled(" · this session", "$accent"))
     elif session.locked:
-        parts.append(Content.styled(" · open in another window", "$text-warning"))
+        parts.append(Content.styled(" · open elsewhere", "$text-warning"))
     if session.problem:
         parts.append(Content.styled(f" · {fit_line(session.problem, 120)}", "$text-error"))
     return Content.assemble(*parts)
 
 
 def format_short(session: SessionInfo, now: int, width: int) -> Content:
-    """Format a session in one line of `width` columns: its title, then pending work, branch and age on the right."""
+    """Format a session in one line of `width` columns: its title, then pending work, branch and age on the right. That
+    it is open elsewhere is said by the heading of its group."""
     ends = (
         [Content.assemble(*_format_waiting(session, first=""))]
         if session.pending or session.asked or session.draft
         else []
     )
-    if session.locked:
-        ends.append(Content.styled("running" if session.running else "open elsewhere", "$text-warning"))
+    if session.running:
+        ends.append(Content.styled("running", "$text-warning"))
     if session.problem:
         ends.append(Content.styled("damaged", "$text-error"))
     if width >= 70 and session.branch:

@@ -119,7 +119,7 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
         description = f"{count('command', len(state.jobs))} in the background"
         yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
     if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
-        description = f"{count('background agent', working)} at work"
+        description = f"{count('background agent', working)} running"
         yield StatusFact(3, [(f"{working} in background", MUTED)], description, "/background")
 
 
@@ -130,7 +130,7 @@ def _describe_containment(state: ViewState) -> StatusFact:
         description = "Commands ask first" if commands == "ask" else "No commands run in this mode"
         return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
     tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
-    description = f"Sandbox {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
+    description = f"Sandbox: {tier}, {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
     if tier == "T4":
         return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
     label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
@@ -249,10 +249,10 @@ class StatusBar(Widget):
             return build_fact(f" command {seconds}", "Your command is running", PAGE)
         if working := len(state.transcript.find_running_subagents()):
             key = format_first_key("app.agents", keymap).upper()
-            return build_fact(f" {working} at work · {key}", f"{count('subagent', working)} at work", "app.agents")
+            return build_fact(f" {working} running · {key}", f"{count('subagent', working)} running", "app.agents")
         if (remaining_seconds := self._retry_at - monotonic()) > 0 and state.retry is not None:
             key = format_first_key("app.interrupt", keymap).replace("escape", "esc").capitalize()
-            text = f" {state.retry.reason}: again in {ceil(remaining_seconds)} s · {key} to stop"
+            text = f" {state.retry.reason}: retry in {ceil(remaining_seconds)} s · {key} to stop"
             return build_fact(text, "Retrying the model shortly", "/models")
         limit_note = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
         return build_fact(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is working", "/limits")

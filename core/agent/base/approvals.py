@@ -48,7 +48,7 @@ _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
 UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
-CONTAINMENT = "as you, with your environment and network; nothing it does is reviewed"
+CONTAINMENT = "runs as you, with your environment and network; nothing it does is reviewed"
 IN_BOX = "Without `all` it runs in the sandbox."
 ONLY_IN_BOX = f"this command can only run in the sandbox. {IN_BOX}"
 BACKGROUND = f"only a foreground command can run unsandboxed. {IN_BOX}"
@@ -342,7 +342,9 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
     root, waiting = terminal.host.workspace.root, len(terminal.host.state.changes)
     nested_repositories = find_nested_repositories(root, approval.directory, approval.subject)
     warning = f"{NESTED.format(', '.join(nested_repositories))}; " if nested_repositories else ""
-    pending = f"; {waiting:,} {'file is' if waiting == 1 else 'files are'} pending review, and it sees what is on disk"
+    pending = (
+        f"; {waiting:,} {'file is' if waiting == 1 else 'files are'} pending review, and it sees only what is on disk"
+    )
     return ApprovalRequested(
         id=new_id("apr"),
         call=call,

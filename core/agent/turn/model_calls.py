@@ -268,6 +268,6 @@ class ModelCalls(Struct, eq=False):
 
 def _build_too_long(overflow: ContextOverflow) -> ContextOverflow:
     return ContextOverflow(
-        f"The conversation does not fit into the model's window, even shortened: {overflow.message}",
+        f"{overflow.message.rstrip('.')}. Shortening it was not enough.",
         hint="Start a new session, attach less, or choose a model with a larger window.",
     )

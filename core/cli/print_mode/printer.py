@@ -139,7 +139,7 @@ class TextPrinter:
     def count_down(self, seconds: int) -> None:
         """Overwrite the count-down line on a terminal; elsewhere the line of the attempt is enough."""
         if self._tty:
-            self._err.write(f"\r\x1b[K  again in {seconds} s · Ctrl+C stops")
+            self._err.write(f"\r\x1b[K  retry in {seconds} s · Ctrl+C stops")
             self._err.flush()
             self._counting = True
 

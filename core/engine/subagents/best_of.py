@@ -115,7 +115,7 @@ async def merge_picks(parent: Session, picks: Sequence[CandidatePick]) -> None:
         if merge.conflicts:
             title = parent.state.subagents[name].title
             message = f"{title}: it conflicts with pending changes in {', '.join(merge.conflicts)}."
-            parent.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
+            parent.emit(Notice(level="warning", message=message, hint="Resolve it in the review (t)."))
 
 
 async def _merge_all(parent: Session, name: str) -> SubagentMerged:

@@ -211,7 +211,7 @@ class ParallelBuild(SubagentTurn):
         if merge.conflicts:
             self._wait_for_user(todo, self.session.state.subagents[runner.id])
             message = f"{todo.id} conflicts with other changes in {', '.join(merge.conflicts)}."
-            hint = "Settle it in the review (t); the todo is completed then."
+            hint = "Resolve it in the review (t); then the todo is completed."
             self.context.emit(ev.Notice(level="warning", message=message, hint=hint))
             return
         reason = await verify_todo(self.context, todo) if todo.verify and others else None

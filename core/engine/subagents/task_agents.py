@@ -81,7 +81,7 @@ class TaskRunner(SubagentRunner):
         if merge is not None and merge.paths:
             rows.append(f"Its changes are merged into yours: {', '.join(merge.paths)}.")
         if merge is not None and merge.conflicts:
-            rows.append(f"They conflict in {', '.join(merge.conflicts)}: the user settles that in the review.")
+            rows.append(f"They conflict in {', '.join(merge.conflicts)}: the user resolves that in the review.")
         if merge is not None and merge.generated:
             rows.append(f"{merge.generated} generated files came with them.")
         rows += merge.notes if merge is not None else ()
@@ -204,7 +204,7 @@ class TaskAgents:
             merge = merge_subagent(self._session, runner.child)
         if merge.conflicts:
             message = f"{runner.task.description}: it conflicts with pending changes in {', '.join(merge.conflicts)}."
-            self._session.emit(Notice(level="warning", message=message, hint="Settle it in the review (t)."))
+            self._session.emit(Notice(level="warning", message=message, hint="Resolve it in the review (t)."))
         return merge
 
     def _find_model(self, name: str) -> str:

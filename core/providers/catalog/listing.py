@@ -22,7 +22,7 @@ from core.secrets import Secret
 LOCAL_SECONDS: Final = 0.3
 REMOTE_SECONDS: Final = 2.5
 MAX_BYTES: Final = 4_000_000
-NOT_LISTENING: Final = "Nothing listens there."
+NOT_LISTENING: Final = "not running"
 
 
 async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> tuple[str, list[ModelInfo]]:

@@ -81,7 +81,7 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         """Return the key to send. Raises `ProviderError` if one is needed and there is none."""
         secret, source = self.find_key()
         if secret is None and self.needs_key:
-            hint = f"Set {self.variable}, or start agent-tui and paste a key with /login."
+            hint = f"Paste a key with /login in agent-tui, or set {self.variable}."
             if find_spec("keyring") is None:
                 hint += f" To use keys in the system's keyring: {describe_extra('keyring')}"
             raise ProviderError(f"There is no key for {self.label}.", code="key_missing", hint=hint)

@@ -283,7 +283,7 @@ def _build_unreachable_error(chain: list[BaseException], api: Api) -> ProviderEr
         hint = "Check the base URL, the proxy, the clock, and whether this machine trusts the certificate."
         return ProviderError(text, code="tls_failed", retryable="certificate" not in lower_text, hint=hint)
     else:
-        cause, hint = "nothing answers there", "Check that the server is running, the network and the base URL."
+        cause, hint = "nothing answers there", "Check the network and the base URL, and that the server is running."
     text = f"{api.label} can't be reached at {redact(api.base_url)}: {cause} ({reason})."
     return ProviderError(text, code="unreachable", retryable=True, hint=hint)
 

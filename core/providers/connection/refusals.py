@@ -73,7 +73,7 @@ NEEDS_RESPONSES: Final = r"\bv1/responses\b"
 
 QUOTA: Final = Refusal(
     "quota_exhausted",
-    "{who} refuses the request: the quota or the credit of this key is used up",
+    "{who} refused the request: this key has no quota or credit left",
     f"Check the account's billing page, or {_SWITCH_MODEL}.",
     r"insufficient_quota|exceeded your current quota|exceeded_current_quota|credit balance is too low"
     r"|insufficient (balance|credits|funds)|(requires|need) more credits|billing_(error|hard_limit|not_active)"

@@ -34,7 +34,7 @@ def contained(place: Path, command: str) -> subprocess.CompletedProcess[str]:
 def test_layers_lie_in_memory_where_the_state_can_not_hold_them(tmp_path):
     done = contained(tmp_path, f"cat a; echo two > a; mkdir node_modules; echo x > node_modules/{tmp_path.name}")
     assert (done.stdout, done.returncode) == ("one\n", 0), done.stderr
-    assert done.stderr.split()[:2] == ["box", "T1"]
+    assert done.stderr.split()[:2] == ["sandbox", "T1"]
     assert "edited     a" in done.stderr
     assert (tmp_path / "lower" / "project" / "a").read_text() == "one\n"
     assert not (tmp_path / "upper" / "project").exists()

@@ -86,7 +86,7 @@ class AgentsDialog(ListingDialog[tuple[str, str]]):
 
 def _explain(agent: LoadedAgent) -> str:
     if agent.refusal:
-        return f"It can't start: {agent.refusal.rstrip('?.')}."
+        return f"It can't start: {agent.refusal.rstrip('.')}{'' if agent.refusal.endswith('?') else '.'}"
     tools = f"Tools: {', '.join(agent.tools) or 'none'}." if agent.tools is not None else ""
     return " ".join(filter(None, (agent.problem and f"{agent.problem}.", agent.description, tools)))
 

@@ -141,7 +141,7 @@ class RulesDialog(ListingDialog[str]):
         self.show_keys(_RULE_HINTS)
         room = max(self.size.width - _RULE_MARGIN, _MIN_RULE_ROWS)
         width = min(max((len(rule.path) for rule in self._rules), default=0), _MAX_RULE, room)
-        self.show_rows(total, [_format_rule(rule, width) for rule in self._rules], notes)
+        self.show_rows(total if self._rules else "", [_format_rule(rule, width) for rule in self._rules], notes)
 
     @property
     def _rule(self) -> LoadedRule | None:
@@ -152,7 +152,7 @@ class RulesDialog(ListingDialog[str]):
         if rule is None:
             self.show_note(_NO_RULES if self._is_trusted else "")
             return
-        message = ". ".join(filter(None, (f"Why: {rule.reason}" if rule.reason else "", rule.note)))
+        message = " · ".join(filter(None, (f"Why: {rule.reason}" if rule.reason else "", rule.note)))
         self.show_note(message, "$text-warning" if rule.note else "$foreground 60%")
 
     def action_open(self) -> None:
@@ -207,7 +207,7 @@ class MemoryDialog(ListingDialog[None]):
         waiting = sum(not note.is_kept for note in self._notes)
         summary = f"{count('note', len(self._notes) - waiting)} saved"
         total = f"{waiting} pending · {summary}" if waiting else summary
-        self.show_rows(total, [_format(note) for note in self._notes], (), index)
+        self.show_rows(total if self._notes else "", [_format(note) for note in self._notes], (), index)
 
     @property
     def _note(self) -> MemoryNote | None:
@@ -304,9 +304,8 @@ class SkillsDialog(ListingDialog[str]):
             for extension in self._answer.skipped
         ]
         notes = () if self._answer.is_trusted else (_UNTRUSTED_SKILL,)
-        self.show_rows(
-            f"{count('skill', len(skills))}, {visible_count:,} offered; the agent opens one when it fits", rows, notes
-        )
+        total = f"{count('skill', len(skills))}, {visible_count:,} offered; the agent opens one when it fits"
+        self.show_rows(total if rows else "", rows, notes)
 
     @property
     def _path(self) -> str:
@@ -339,7 +338,7 @@ class SkillsDialog(ListingDialog[str]):
 
 
 def _explain(skill: LoadedSkill) -> str:
-    return ". ".join(filter(None, (f"Why: {skill.reason}", skill.note, skill.description)))
+    return " · ".join(filter(None, (f"Why: {skill.reason}", skill.note, skill.description)))
 
 
 def _format_skill(skill: LoadedSkill, width: int) -> Content:

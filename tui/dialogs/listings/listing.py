@@ -23,6 +23,7 @@ class ListingDialog(Dialog[T]):
 
     shape = "page"
     _width = 0  # columns that the rows were laid out for
+    _hints: tuple[Hint, ...] = ()  # the last of them closes the list
 
     def compose_body(self) -> ComposeResult:
         yield Static(id="listing-sum")
@@ -34,12 +35,17 @@ class ListingDialog(Dialog[T]):
         yield KeyHints(id="listing-keys")
 
     def show_keys(self, hints: Sequence[Hint]) -> None:
+        """Show the keys. A list without rows shows the last one alone: the others have nothing to act on."""
+        self._hints = tuple(hints)
         self.query_one(KeyHints).show(hints)
 
     def show_rows(self, total: str, rows: Sequence[Content], notes: Sequence[str], index: int = 0) -> None:
-        """Show rows with the mark on one of them, or on the last."""
+        """Show rows with the mark on one of them, or on the last. `total`: the line above them, "" = none."""
         options = self.query_one(OptionList)
-        self.query_one("#listing-sum", Static).update(Content.styled(fit_line(total, 200), "bold"))
+        sum_widget = self.query_one("#listing-sum", Static)
+        sum_widget.update(Content.styled(fit_line(total, 200), "bold"))
+        sum_widget.display = bool(total)
+        self.query_one(KeyHints).show(self._hints if rows else self._hints[-1:])
         options.set_options(Option(row) for row in rows)
         options.highlighted = min(index, len(rows) - 1) if rows else None
         notes_widget = self.query_one("#listing-notes", Static)

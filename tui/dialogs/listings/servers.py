@@ -42,8 +42,8 @@ STATES: Final = {
     "failed": "failed",
 }
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
-BOXED: Final = "It runs sandboxed, without network. Its file changes go to review."
-REMOTE: Final = "It is reached over the network and is not sandboxed."
+BOXED: Final = "Sandboxed, no network. File changes go to review."
+REMOTE: Final = "Reached over the network, not sandboxed."
 _NONE: Final = "No MCP servers here. /help mcp says how to add one."
 _UNTRUSTED: Final = "This project is not trusted: its own servers are not loaded."
 _MAX_NAME: Final = 24
@@ -82,7 +82,7 @@ class ServersDialog(ListingDialog[None]):
         rows = [_format_tool(tool) if tool else _format_server(server, width) for server, tool in self._rows]
         hidden_count = len(answer.problems) - _MAX_PROBLEMS
         notes = (*answer.problems[:_MAX_PROBLEMS], *((f"and {hidden_count:,} more",) if hidden_count > 0 else ()))
-        self.show_rows(total, rows, (*notes, *(() if answer.is_trusted else (_UNTRUSTED,))), index)
+        self.show_rows(total if rows else "", rows, (*notes, *(() if answer.is_trusted else (_UNTRUSTED,))), index)
         if self._timer is not None:
             self._timer.stop()
         starts = any(server_row.state == "starting" for server_row in answer.servers)

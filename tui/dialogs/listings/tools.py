@@ -27,7 +27,7 @@ WORDS: Final = {"listed": "in every request", "told": "described", "callable": "
 _ORDER: Final = tuple(SIGNS)
 _TOOL_MARGIN: Final = 38  # columns of a row and around it that are not the name's
 _MIN_TOOL, _MAX_TOOL = 14, 34
-_SETTINGS: Final = "[tools.NAME] in the configuration turns a tool off or narrows it: /help settings."
+_SETTINGS: Final = "To turn one off or narrow it: /help settings."
 _PERMISSION_HINTS: Final = (("permissions.remove", "remove"), ("permissions.leave", "back"))
 NOTHING: Final = "Nothing saved: no permissions or refusals."
 SESSION: Final = "this session"
@@ -68,8 +68,8 @@ class ToolsDialog(ListingDialog[None]):
     def show_reason(self) -> None:
         if self.marked is not None:
             tool = self._tools[self.marked]
-            names = f"also {', '.join(tool.aliases)}" if tool.aliases else ""
-            message = ". ".join(filter(None, (f"{tool.name} {tool.reason}" if tool.reason else "", names)))
+            names = f"also called {', '.join(tool.aliases)}" if tool.aliases else ""
+            message = " · ".join(filter(None, (f"{tool.name} {tool.reason}" if tool.reason else "", names)))
             self.show_note(message, "$text-warning" if tool.state == "absent" else "$foreground 60%")
 
 
@@ -167,7 +167,7 @@ class HooksDialog(ListingDialog[str]):
         )
         self.show_keys(_HOOK_HINTS)
         width = max(self.size.width - _HOOK_MARGIN, _MIN_HOOK)
-        self.show_rows(total, [_format_row(hook, width) for hook in hooks], notes)
+        self.show_rows(total if hooks else "", [_format_row(hook, width) for hook in hooks], notes)
 
     @property
     def _hook(self) -> HookRow | None:
@@ -185,7 +185,9 @@ class HooksDialog(ListingDialog[str]):
         parts += [hook.problem] if hook.problem else []
         if hook.last is not None and (message := hook.last.message or hook.last.effects):
             parts.append(f"output: {message}")
-        self.show_note(". ".join(parts), "$text-warning" if hook.problem or hook.trust == "held" else "$foreground 60%")
+        self.show_note(
+            " · ".join(parts), "$text-warning" if hook.problem or hook.trust == "held" else "$foreground 60%"
+        )
 
     def action_open(self) -> None:
         if (hook := self._hook) is None:

@@ -34,7 +34,7 @@ BAR, DIM_BAR = "$primary", "$foreground 35%"
 ACCEPT: Final = ("✓", "accept", "review.accept", "$text-success on $success-muted")
 REJECT: Final = ("✕", "reject", "review.reject", "$text-error on $error-muted")
 # in conflict, so it can't be accepted
-RESOLVE: Final = ("!", "settle", "review.settle", "$text-warning on $warning-muted")
+RESOLVE: Final = ("!", "resolve", "review.settle", "$text-warning on $warning-muted")
 SENT_LABELS: Final[Mapping[str, str]] = {"accept": "accepting…", "reject": "rejecting…"}
 
 

@@ -27,7 +27,14 @@ from tui.workers import start_worker
 SPLIT_WIDTH: Final = 100
 CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
     (f"review.{key}", word or key)
-    for key, word in (("settle", ""), ("reject", ""), ("reason", "why"), ("next", ""), ("undo", ""), ("list", ""))
+    for key, word in (
+        ("settle", "resolve"),
+        ("reject", ""),
+        ("reason", "why"),
+        ("next", ""),
+        ("undo", ""),
+        ("list", ""),
+    )
 )
 Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row of that row
 LoadLines = Callable[[str, int], Awaitable[ChangeDiff | None]]

@@ -44,10 +44,13 @@ class ModelController(Controller):
         models = [model for model in answer.models if not provider or model.id.startswith(f"{provider}/")]
         options = [PickerOption(model.id, model.id, "" if provider else model.source) for model in models]
         status = next((provider_status for provider_status in answer.providers if provider_status.id == provider), None)
-        explanation = "" if models else f"In use: {current}. No other model found." if current else NO_MODELS
+        in_use = "scripted demo" if self.context.state.is_demo else current
+        explanation = (
+            "" if models else f"In use: {in_use}. No other model found; /login adds a key." if in_use else NO_MODELS
+        )
         if status is not None and status.problem:
-            explanation = f"{status.label} did not list its models: {status.problem}"
-        free_text = "filter, or type provider/name"
+            explanation = f"{status.label} did not list its models: {status.problem.rstrip('.')}."
+        free_text = "filter, or type PROVIDER/NAME"
         dialog = PickerDialog("Model", options, current=current, free_text=free_text, explanation=explanation)
         dialog.check = lambda text: check_model_id(text, answer)
         return await self.context.ask(dialog) or ""
@@ -78,7 +81,7 @@ class ModelController(Controller):
         answer = await self.context.query(RoutesQuery(), RoutesAnswer)
         row = answer.rows[0] if answer and answer.rows else RouteRow(job="chat")
         options = [PickerOption(DEFAULT_EFFORT, DEFAULT_EFFORT, "as configured, else the model's default")]
-        notes = {level: "" if level in row.efforts else "not for this model" for level in EFFORT_LEVELS}
+        notes = {level: "" if level in row.efforts else "not supported" for level in EFFORT_LEVELS}
         options += [PickerOption(level, level, note) for level, note in notes.items()]
         explanation = "" if row.efforts else f"{row.model or 'This model'} has no known effort levels."
         title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"

@@ -100,7 +100,8 @@ class PageController(Controller):
             return
         options = [PickerOption(family, family, "dark or light, like the terminal") for family in FAMILIES]
         options += [PickerOption(theme_name, theme_name) for theme_name in sorted(app.available_themes)]
-        before, picker = app.appearance.chosen, PickerDialog("Theme", options, current=app.theme)
+        before = app.appearance.chosen
+        picker = PickerDialog("Theme: moving previews it", options, current=before or app.theme)
         picker.preview = self._show_theme
         self.context.show(picker, lambda choice: self._set_theme(choice) if choice else self._show_theme(before))
 
