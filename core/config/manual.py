@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -45,14 +46,19 @@ def read_title(name: str) -> str:
 
 
 def find_page(words: str) -> str:
-    """Return the name of the page that `words` denote, by its name or its title; "" = none."""
+    """Return the name of the page that `words` denote, by its name, its title or one of its headings; "" = none."""
     slug = "-".join(words.lower().lstrip("/").split())
     if slug in list_pages() or not slug:
         return slug
     starts = [name for name in list_pages() if name.startswith(slug) or slug.rstrip("s") == name.rstrip("s")]
     word_matches = [name for name in list_pages() if slug in name.split("-")]
     title_matches = [name for name in list_pages() if slug.replace("-", " ") in read_title(name).lower()]
-    return next(iter((*starts, *word_matches, *title_matches)), "")
+    heading_matches = (name for name in list_pages() if slug.replace("-", " ") in _read_headings(name))
+    return next(chain(starts, word_matches, title_matches, heading_matches), "")
+
+
+def _read_headings(name: str) -> str:
+    return "\n".join(line for line in read_page(name).splitlines() if line.startswith("##")).lower()
 
 
 @cache

@@ -215,10 +215,12 @@ def test_the_words_are_understood(project, monkeypatch):
         ("key", "keys"),
         ("http", "editors-and-http"),
         ("settings", "settings-and-trouble"),
-        ("nothing", ""),
+        ("trust", "permissions"),
+        ("Conflicts", "review"),
+        ("nothing of it", ""),
     ],
 )
-def test_a_page_of_the_manual_is_found_by_its_name_or_the_beginning_of_it(words, page):
+def test_a_page_of_the_manual_is_found_by_its_name_or_a_heading(words, page):
     assert find_page(words) == page
 
 
