@@ -128,9 +128,14 @@ async def compose_user_message(
     if mode := reminders.render_mode():
         parts.append(wrap_reminder(mode))
     attachments = find_attachments(prompt, context.state.attachments)
-    for unknown in [label for label in LABEL_PATTERN.findall(prompt) if label not in context.state.attachments]:
-        context.emit(Notice(level="warning", message=f"{unknown} is unknown here: it was sent as text."))
+    _report_unknown_labels(context, prompt)
     return UserMessage(content="\n\n".join(parts), attachments=(*attachments, *mentioned_attachments.attachments))
+
+
+def _report_unknown_labels(context: TurnContext, prompt: str) -> None:
+    for label in LABEL_PATTERN.findall(prompt):
+        if label not in context.state.attachments:
+            context.emit(Notice(level="warning", message=f"{label} is unknown here: it was sent as text."))
 
 
 def _render_client_context(

@@ -141,7 +141,7 @@ print([name for name in slow if name in sys.modules])
 
 
 def test_no_plugin_of_pydantic_is_looked_for():
-    """The attribute is pydantic's own: this fails when a new version has another one."""
+    # The attribute is pydantic's own: this fails when a new version has another one.
     counts = run(
         "import importlib.metadata as metadata\n"
         "searches, search = [], metadata.entry_points\n"
