@@ -17,7 +17,7 @@ from tui.widgets.key_hints import KeyHints
 
 IMPORTANT = {
     "ctrl+r": ("a accept", "r reject", "j next", "u undo", "c comment", "e edit", "w why", "s split", "l list"),
-    "ctrl+t": ("space status", "b build", "n new", "e edit", "enter text", "v graph", "/ find", "w needs"),
+    "ctrl+t": ("space status", "b build", "n new", "e edit", "enter read", "v graph", "/ find", "w needs"),
 }
 EVENTS = [
     *recorded.opening(),

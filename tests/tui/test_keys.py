@@ -386,7 +386,7 @@ async def test_ctrl_c_empties_the_prompt_which_can_be_undone_and_leaves_on_the_s
         await on.emit(START)
         await on.pilot.press("ctrl+c", "ctrl+c")
         assert on.app.return_code is None
-        assert "Esc stops" in [*on.app._notifications][-1].message
+        assert "esc stops" in [*on.app._notifications][-1].message
         await on.emit(e.TurnFinished(reason="interrupted"))
         await on.pilot.press("ctrl+c", "ctrl+c")
         await on.until(lambda: on.app.return_code == 0)
@@ -415,7 +415,7 @@ async def test_a_toast_behind_a_dialog_is_not_read_twice():
 
     app = AgentApp(connect, SessionRequest(model="m"))
     async with app.run_test(size=(120, 40), notifications=True) as pilot:
-        app.main.context.notify_user("one thing.")
+        app.main.context.notify_user("the index is gone.")
         while not app.main.query("Toast"):
             await pilot.pause()
         (behind,) = app.main.query("ToastRack")
@@ -428,4 +428,4 @@ async def test_a_toast_behind_a_dialog_is_not_read_twice():
         while app.screen is not app.main:
             await pilot.pause()
         assert behind.display
-        assert [notification.message for notification in app._notifications] == ["One thing."]
+        assert [notification.message for notification in app._notifications] == ["The index is gone."]

@@ -358,7 +358,7 @@ async def test_two_columns_take_the_whole_window_or_say_how_wide_it_has_to_be(st
         ([change("src/a.py")], "a accept  r reject  j next  u undo  c comment  e edit  w why  f1 more  esc back"),
         (
             [change("src/a.py", conflict="It was edited.")],
-            "t settle  r reject  w why  j next  u undo  l list  esc back",
+            "t resolve  r reject  w why  j next  u undo  l list  esc back",
         ),
         ([], "u undo  esc back"),
     ],

@@ -23,7 +23,7 @@ async def test_what_is_in_conflict_is_not_accepted_and_the_cursor_stays_with_the
         assert app.pane.browser._get_path() == TESTS.change.path
         assert f"Not accepted: {why}" in str(app.query_one(".review--conflict").render())
         assert view.hints == CONFLICT_HINTS
-        assert "settle t" in text_of(view)
+        assert "resolve t" in text_of(view)
         assert "accept" not in text_of(view)
         await settle(pilot, "l", "a")
         assert not app.posted

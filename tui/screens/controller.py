@@ -8,9 +8,10 @@ calls. The screen passes messages to its `@on` handlers; the action `review.acce
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, TypeVarTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, TypeVarTuple
 
 from textual.message import Message
 from textual.screen import Screen
@@ -37,6 +38,8 @@ P = ParamSpec("P")
 W = TypeVar("W", bound=Widget)
 Ts = TypeVarTuple("Ts")
 Handler = Callable[..., Awaitable[None] | None]
+# Errors of the engine begin in lower case, to follow a colon. Other first words may be names of files or settings.
+_FIRST_WORD: Final = re.compile(r"\A(?:an?|it|no|only|the|there|this)\b(?= )")
 
 
 class ScreenContext:
@@ -69,7 +72,7 @@ class ScreenContext:
 
     def notify_user(self, message: str, hint: str = "", *, is_error: bool = False) -> None:
         """Show a toast. The text may be foreign, as no markup in it is interpreted."""
-        sentence = f"{message[:1].upper()}{message[1:]}"  # errors of the engine begin in lower case, to follow a colon
+        sentence = _FIRST_WORD.sub(lambda word: word[0].capitalize(), message)
         text = fit_line(f"{sentence} {hint}".strip(), 400)
         self.screen.app.notify(text, severity="error" if is_error else "information", markup=False, timeout=6)
 

@@ -130,7 +130,7 @@ def _describe_containment(state: ViewState) -> StatusFact:
         description = "Commands ask first" if commands == "ask" else "No commands run in this mode"
         return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
     tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
-    description = f"Sandbox: {tier}, {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
+    description = f"Sandbox {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
     if tier == "T4":
         return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
     label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"

@@ -120,7 +120,7 @@ class PaneController(Controller):
             await self.ensure_shown("review" if scope == "changes" else scope)
         widget = next((candidate for candidate in screen.query(ACTION_SCOPES[scope]) if candidate.display), None)
         if widget is None:
-            self.context.notify_user("Nothing to do that with now.")
+            self.context.notify_user("Not available now.")
             return
         widget.focus()
         await widget.run_action(action)
