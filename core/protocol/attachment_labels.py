@@ -11,16 +11,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from core.protocol.messages import Attachment
+from core.text.counting import format_size
 
 PDF_MEDIA_TYPE: Final = "application/pdf"
 LABEL_PATTERN: Final = re.compile(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")
-
-
-def format_size(size: int) -> str:
-    """Format a size in bytes for people: `812 B`, `12 kB`, `3.4 MB`."""
-    if size < 1_000:
-        return f"{size} B"
-    return f"{round(size / 1_000)} kB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
 
 
 def describe_attachment(attachment: Attachment) -> str:

@@ -21,7 +21,7 @@ from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
 from core.records import decode_json, parse_json
 from core.state.findings import SEVERITIES
-from core.text.counting import count
+from core.text.counting import count, format_size
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
 from core.text.well_formed import encode_record
@@ -106,7 +106,7 @@ def _format_bulk(bulk: PendingBulk) -> str:
     deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     description = "git state" if bulk.kind == "git" else "too large to show line by line"
     files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
-    size = f"{files}, {bulk.bytes / 1e6:.1f} MB{deletions}"
+    size = f"{files}, {format_size(bulk.bytes)}{deletions}"
     return f"{display_name(bulk.root)} ({description}: {size}){_explain(is_protected=False, conflict=bulk.conflict)}"
 
 
