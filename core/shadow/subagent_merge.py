@@ -13,9 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
+from core.protocol.paths import list_parents
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.content.contents import ChangeSides
-from core.shadow.content.paths import format_paths, list_parents
+from core.shadow.content.paths import format_paths
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
 from core.shadow.layers.layer_store import RetainedLayers

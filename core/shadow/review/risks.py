@@ -17,9 +17,10 @@ from core import user_dirs
 from core.errors import ContentLost, PathRefused
 from core.git.executed_programs import find_executed_paths, list_deciding_files
 from core.protocol.events import AnyEvent, ChangeRevised
+from core.protocol.paths import list_parents
 from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState
-from core.shadow.content.paths import collect_directories, list_parents
+from core.shadow.content.paths import collect_directories
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.review.red_references import RedReferences
 from core.shadow.review.write_rules import LoadRules, WriteRules
