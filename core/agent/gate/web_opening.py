@@ -64,9 +64,7 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
 
     `wrap`: wraps that many characters from the start of the page. Raises `WebFailed`.
     """
-    from core.agent.answer.side_requests import SideRequests
-
-    side = SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
+    side = context.build_side_requests()
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
         room = min(MAX_ASKED_CHARS, (route.window or MAX_ASKED_CHARS) * 2)  # about half of the window
         prompt = UserMessage(content=f"{wrap(room)}\n\nThe question: {mask_secrets(question)}")
