@@ -187,12 +187,12 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_key_env: str = ""
     key_command: str = ""
 
-    def explain_absence(self) -> str:
-        """Explain why no engine can be queried, as part of a sentence; "" = there is one."""
+    def explain_absence(self) -> str | None:
+        """Explain why no engine can be queried, as part of a sentence; None: there is one."""
         if not self.provider:
             return "no search engine is configured"
         lacks_address = self.provider == "searxng" and not self.base_url
-        return "`web.search.base_url` does not name your SearXNG" if lacks_address else ""
+        return "`web.search.base_url` does not name your SearXNG" if lacks_address else None
 
 
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -242,13 +242,13 @@ def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillC
     return tuple(choices)
 
 
-def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
-    """Return why a skill is not offered regardless of the budget; "" = nothing hinders."""
+def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str | None:
+    """Return why a skill is not offered regardless of the budget; None: nothing hinders."""
     if skill.is_manual:
         return f"only you can call it: /{skill.name}"
     if skill.globs and not any(matches(glob, path) for glob in skill.globs for path in paths):
         return f"no file in use matches {', '.join(skill.globs)}"
-    return ""
+    return None
 
 
 def _measure(skill: Skill) -> int:

@@ -35,8 +35,8 @@ def read_open_file(descriptor: int, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def explain_displaced(descriptor: int, path: Path) -> str:
-    """Explain how an open file lost its name, as the continuation of a sentence that begins with its path; "" = it did
+def explain_displaced(descriptor: int, path: Path) -> str | None:
+    """Explain how an open file lost its name, as the continuation of a sentence that begins with its path; None: it did
     not."""
     try:
         open_stat = os.fstat(descriptor)
@@ -47,4 +47,4 @@ def explain_displaced(descriptor: int, path: Path) -> str:
         return f"can't be reached any more ({error.strerror})"
     if (open_stat.st_dev, open_stat.st_ino) != (path_stat.st_dev, path_stat.st_ino):
         return "was replaced by another file"
-    return ""
+    return None

@@ -142,8 +142,8 @@ class SubagentMerge:
         change = self._shadow.state.changes.get(effect.path)
         return change is None or change.pending != effect.result
 
-    def _merge_path(self, effect: PathEffect) -> str:
-        """Merge one path. Return why it was refused, "" = it was merged."""
+    def _merge_path(self, effect: PathEffect) -> str | None:
+        """Merge one path. Return why it was refused; None: it was merged."""
         for state in (effect.base, effect.result):
             if state.kind != "absent":
                 self._shadow.blobs.put(self._work.shadow.blobs.get(state.blob))
@@ -153,7 +153,7 @@ class SubagentMerge:
             raise
         except AgentTuiError as problem:
             return f"{effect.path} could not be merged: {problem.message}"
-        return ""
+        return None
 
     # retained layers
 

@@ -202,14 +202,14 @@ class Execution:
         self._layer = None
         return format_effects(effects)
 
-    def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
+    def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str | None:
         """Return why a command's effects are dropped ("": they are not): they would exist only in a lost commit or
         stash."""
         lost_commits = _list_lost_commits(box_result)
         if any(STASH in note for note in lost_commits):
             return STASHED
         lost_paths = self._host.shadow.list_reverted(layer) if lost_commits else ()
-        return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else ""
+        return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else None
 
     def _emit_discarded(self, *notes: str) -> str:
         request = self.request

@@ -53,7 +53,7 @@ def explain_no_search(context: TurnContext) -> str | None:
     """Explain why the web can't be searched in a turn, as a part of a sentence; None: it can."""
     settings, route = context.settings.web.search, context.routes.current
     if settings.provider != "model":
-        return settings.explain_absence() or None
+        return settings.explain_absence()
     provider: object = route.provider
     has_search = isinstance(provider, SearchingProvider) and provider.can_search(route.model)
     return None if has_search else f"the API of {route.id} has no built-in search"

@@ -404,14 +404,14 @@ class JsonAnswer(Struct, eq=False):
                 value = parse_json(text, parse_constant=_refuse_constant)
             except (ValueError, RecursionError):
                 continue
-            self.problem = self._find_fault(value)
+            self.problem = self._find_fault(value) or ""
             if not self.problem:
                 self.value, self.text = value, json.dumps(value, ensure_ascii=False)
                 return True
         return False
 
-    def _find_fault(self, value: object) -> str:
-        """Return why a value is not valid, "" = it is. References that lead out of the schema are not followed."""
+    def _find_fault(self, value: object) -> str | None:
+        """Return why a value is not valid; None: it is. References that lead out of the schema are not followed."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import best_match
         from jsonschema.validators import validator_for
@@ -421,7 +421,7 @@ class JsonAnswer(Struct, eq=False):
             error = best_match(validator.iter_errors(value))
         except Exception as problem:  # the library fails on dangling references and invalid patterns
             return f"the schema can't be used: {_shorten_problem(str(problem))}."
-        return "" if error is None else f"at {error.json_path}: {_shorten_problem(error.message)}."
+        return None if error is None else f"at {error.json_path}: {_shorten_problem(error.message)}."
 
 
 def _refuse_constant(name: str) -> NoReturn:

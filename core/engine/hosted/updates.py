@@ -317,8 +317,8 @@ class UpdateReader:
             if isinstance(status, dict):
                 self._is_broken = status.get("type") == "systemError"
 
-    def find_failure(self) -> str:
-        """Return why this turn had no effect, "" = it had one, or needed none."""
+    def find_failure(self) -> str | None:
+        """Return why this turn had no effect; None: it had one, or needed none."""
         if self._is_broken:
             words = self.answer_text.strip()[-300:] or "it gave no reason"
             return f"{self._agent} ended the turn with an error: {words}"
@@ -326,7 +326,7 @@ class UpdateReader:
         failed_calls = [call for call in attempted_calls if not call.has_run]
         commands = [call for call in failed_calls if call.kind == "execute"]
         if not commands or len(failed_calls) < len(attempted_calls):
-            return ""
+            return None
         output = next(
             (line.strip() for call in commands for line in call.read_text().splitlines() if line.strip("` ")), ""
         )
