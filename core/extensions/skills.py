@@ -20,7 +20,6 @@ from typing import Final
 from msgspec import Struct
 
 from core.config.rules.file_text import parse_patterns
-from core.config.rules.globs import matches
 from core.config.rules.roots import UserRoot
 from core.errors import PathRefused
 from core.extensions.extension_files import (
@@ -37,6 +36,7 @@ from core.extensions.extension_files import (
     read_name,
     split_known_keys,
 )
+from core.text.path_patterns import matches
 from core.workspace.secret_files import may_be_secret
 
 MAX_DESCRIPTION: Final = 1_024

@@ -8,8 +8,8 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.config.rules.globs import matches
 from core.protocol.events import LoadedRule, RuleKind
+from core.text.path_patterns import matches
 
 MAX_TOTAL_BYTES = 128 * 1024
 MEMORY_REASON = "memory: a note you accepted"
