@@ -428,7 +428,7 @@ def _open_plans(services: EngineServices) -> PlanFolder:
 
 
 class PermissionSources(Struct, frozen=True, kw_only=True):
-    """What the permissions of a session come from. `directory`: that of the session; `list_configured`: returns the
+    """The origins of the permissions of a session. `directory`: that of the session; `list_configured`: returns the
     rules of its configuration as it is now."""
 
     directory: Path
