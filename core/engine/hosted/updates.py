@@ -20,6 +20,7 @@ from core.languages import detect_language
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
+from core.protocol.paths import is_below
 from core.text.lines import diff_lines
 
 MAX_OUTPUT: Final = 100_000  # characters of a result
@@ -287,7 +288,7 @@ class UpdateReader:
 
     def _make_relative(self, path: str) -> str:
         root = str(self._root)
-        return posixpath.relpath(path, root) if path == root or path.startswith(f"{root}/") else path
+        return posixpath.relpath(path, root) if is_below(path, root) else path
 
     def _apply_plan(self, update: Mapping[str, Any]) -> None:
         entries = update.get("entries")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError
 from core.lsp.diagnostics import find_new_diagnostics
 from core.protocol.language import Diagnostic
+from core.protocol.paths import is_below
 from core.tools.base import LintRun, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present
 from core.tools.linters import (
@@ -133,9 +134,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         if not named_paths or "." in named_paths:
             return diagnostics
         return [
-            diagnostic
-            for diagnostic in diagnostics
-            if any(diagnostic.path == name or diagnostic.path.startswith(f"{name}/") for name in named_paths)
+            diagnostic for diagnostic in diagnostics if any(is_below(diagnostic.path, name) for name in named_paths)
         ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from core.errors import PathRefused, ToolInputInvalid
+from core.protocol.paths import is_below
 from core.text.path_patterns import SET, compile_pattern, is_costly
 from core.tools.base import Reader
 from core.tools.builtin.editing.edit_targets import require_present
@@ -76,7 +77,7 @@ class SearchScope:
 
     def includes(self, path: str) -> bool:
         """Return True if a path belongs to the scope by its name."""
-        below = self.path in {".", path} or path.startswith(f"{self.path}/")
+        below = is_below(path, self.path)
         is_included = self._include is None or self._matches(self._include, path)
         return below and is_included and not (self._exclude and self._matches(self._exclude, path))
 
