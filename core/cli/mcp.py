@@ -28,6 +28,7 @@ from core.mcp.server_rows import list_rows
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import ServersAnswer
+from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.text.exposure import expose_line
 from core.user_dirs import get_config_dir
@@ -255,7 +256,7 @@ async def _test(arguments: McpArguments) -> int:
         tools = await servers.probe(config)
     finally:
         await engine.close()
-    sys.stdout.write(f"{arguments.name} started and has {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
+    sys.stdout.write(f"{arguments.name} started and has {count('tool', len(tools))}:\n")
     for tool in tools:
         description = next(iter((tool.description or "").strip().split("\n")), "")
         reads = "  (read-only, it says)" if tool.is_reading else ""

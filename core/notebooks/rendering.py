@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from core.notebooks.json_spans import JsonProblem, Value
 from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
+from core.text.counting import count
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
 _DASHES: Final = frozenset(["sql", "haskell", "lua"])
@@ -23,7 +24,7 @@ _MAX_OUTPUT_LINES: Final = 20
 _MAX_OUTPUT_TEXT: Final = 2_000
 _MAX_METADATA: Final = 300
 _HEAD: Final = re.compile(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
-_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook with \d+ cells?, (.+)\. Edit it with edit_notebook\.")
+_LANGUAGE: Final = re.compile(r"(?:#|//|--) Notebook with [\d,]+ cells?, (.+)\. Edit it with edit_notebook\.")
 
 
 class OutputPicture(Struct, frozen=True):
@@ -100,11 +101,8 @@ def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> Noteb
     """Render the notebook with shortened outputs and the pictures among them; without outputs, their lines are
     empty."""
     sign = find_comment_sign(notebook.language)
-    count = len(notebook.cells)
-    head = (
-        f"{sign} Notebook with {count} cell{'' if count == 1 else 's'}, {notebook.language}. Edit "
-        "it with edit_notebook."
-    )
+    cells = count("cell", len(notebook.cells))
+    head = f"{sign} Notebook with {cells}, {notebook.language}. Edit it with edit_notebook."
     lines, pictures = [head], list[OutputPicture]()
     for cell in notebook.cells:
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
@@ -200,8 +198,7 @@ def _read_text(value: Any) -> str:
 
 
 def _count_lines(text: str) -> str:
-    count = text.count("\n") + (bool(text) and not text.endswith("\n"))
-    return f"{count:,} line{'' if count == 1 else 's'}"
+    return count("line", text.count("\n") + (bool(text) and not text.endswith("\n")))
 
 
 def _dump(value: Any) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from core.protocol.messages import Attachment
-from core.text.counting import format_size
+from core.text.counting import count, format_size
 
 PDF_MEDIA_TYPE: Final = "application/pdf"
 LABEL_PATTERN: Final = re.compile(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")
@@ -20,7 +20,7 @@ LABEL_PATTERN: Final = re.compile(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\
 def describe_attachment(attachment: Attachment) -> str:
     """Describe an attachment: `640×480 png 12 kB`, `12 pages pdf 340 kB`."""
     kind = attachment.media_type.rpartition("/")[2]
-    pages = f"{attachment.pages} page{'' if attachment.pages == 1 else 's'}" if attachment.pages else ""
+    pages = count("page", attachment.pages) if attachment.pages else ""
     extent = f"{attachment.width}×{attachment.height}" if attachment.width else pages
     return " ".join(filter(None, (extent, kind, format_size(attachment.size))))
 

@@ -37,6 +37,7 @@ from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
+from core.text.counting import count
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -316,8 +317,7 @@ def format_effects(effects: EffectsRecorded) -> str:
     if effects.discarded:
         return "; ".join(("its changes were discarded", *effects.notes))
     changes = _list_changes(effects)
-    count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
-    parts = [*changes, *([count] if effects.generated else [])]
+    parts = [*changes, *([count("generated file", effects.generated)] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
     waiting = ["pending review"] if changes else ["kept outside the review"]

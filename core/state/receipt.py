@@ -13,6 +13,7 @@ from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Hunk, VerdictRecord
 from core.state.session import CheckRun, SessionState, TurnState
+from core.text.counting import count
 from core.text.display_names import display_name, shorten_model
 
 MAX_FILES: Final = 50  # In the text; generated files are one line anyway.
@@ -147,7 +148,7 @@ def _list_costs(receipt: Receipt) -> Iterator[str]:
     if receipt.model:
         yield display_name(shorten_model(receipt.model), 100)
     if receipt.steps:
-        yield f"{receipt.steps:,} step{'' if receipt.steps == 1 else 's'}"
+        yield count("step", receipt.steps)
     if receipt.duration_ms:
         yield f"{receipt.duration_ms / 1000:,.1f} s"
     if tokens := receipt.usage.prompt_tokens + receipt.usage.completion_tokens:

@@ -132,12 +132,11 @@ class OpenSession(Struct, frozen=True, kw_only=True):
             return f"(not available: {failed.message})"
 
     def _find_diff(self) -> ContextItem:
-        count = len(self.state.changes)
-        if not count:
+        if not self.state.changes:
             raise MentionRefused(
                 "nothing is pending.", hint="@diff is your pending changes; @branch is what is committed."
             )
-        return _item("diff", f"@diff · {count} file{'' if count == 1 else 's'}", "what is pending")
+        return _item("diff", f"@diff · {count('file', len(self.state.changes))}", "what is pending")
 
     def _iterate_diff(self) -> Iterator[str]:
         for change in self.shadow.list_changes():
