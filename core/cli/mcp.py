@@ -31,6 +31,7 @@ from core.protocol.queries import ServersAnswer
 from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.text.exposure import expose_line
+from core.text.lines import clip
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
@@ -261,6 +262,5 @@ async def _test(arguments: McpArguments) -> int:
         description = next(iter((tool.description or "").strip().split("\n")), "")
         reads = "  (read-only, it says)" if tool.is_reading else ""
         sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
-        excerpt = description if len(description) <= _MAX_DESCRIPTION else f"{description[:_MAX_DESCRIPTION]}…"
-        sys.stdout.write(f"    {expose_line(excerpt)}\n" if excerpt else "")
+        sys.stdout.write(f"    {expose_line(clip(description, _MAX_DESCRIPTION))}\n" if description else "")
     return ExitCode.DONE

@@ -15,6 +15,7 @@ from core.protocol.review import Hunk, VerdictRecord
 from core.state.session import CheckRun, SessionState, TurnState
 from core.text.counting import count
 from core.text.display_names import display_name, shorten_model
+from core.text.lines import clip
 
 MAX_FILES: Final = 50  # In the text; generated files are one line anyway.
 MAX_NAME: Final = 200  # The limit for a path or a command, in characters.
@@ -135,7 +136,7 @@ def _render_name(file: ReceiptFile) -> str:
 def _quote(text: str) -> str:
     """Quote foreign text as code in a table cell, with bars and backticks made harmless."""
     label = display_name(text).replace("`", "ˋ").replace("|", "¦")
-    return f"`{label[:MAX_NAME]}{'…' if len(label) > MAX_NAME else ''}`"
+    return f"`{clip(label, MAX_NAME)}`"
 
 
 def _render_check(command: str, run: CheckRun) -> str:

@@ -30,6 +30,7 @@ from core.sessions.store import SessionStore
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.text.counting import count
+from core.text.lines import clip
 
 AGENT_PREFIX: Final = "agent-"
 MAX_OUTPUT: Final = 30_000  # characters of a command's output
@@ -259,5 +260,4 @@ def _describe_session(info: SessionInfo, prompts: list[str]) -> Iterator[str]:
     )
     yield "What the user asked, in order:"
     for number, prompt in enumerate(prompts[-MAX_PROMPTS:], max(len(prompts) - MAX_PROMPTS, 0) + 1):
-        line = " ".join(prompt.split())
-        yield f"{number}. {line if len(line) <= MAX_PROMPT else f'{line[:MAX_PROMPT]}…'}"
+        yield f"{number}. {clip(' '.join(prompt.split()), MAX_PROMPT)}"
