@@ -1,5 +1,5 @@
 """A thousand commands of every kind through one session, and what they leave: processes, mounts, descriptors, files
-and memory (SAFETY D12, R8).
+and memory. A session is open for days, so whatever a command leaves would in the end take the machine's last of it.
 
 What is counted is what stays after the first commands, when everything that is made once has been made.
 """

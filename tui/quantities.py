@@ -1,4 +1,4 @@
-"""Formats of quantities: costs, sizes, durations and ages. `core/text/counting.py` formats counts."""
+"""Formats of quantities: costs, durations and ages. `core/text/counting.py` formats counts and sizes."""
 
 from __future__ import annotations
 
@@ -15,14 +15,6 @@ def format_count(tokens: int) -> str:
     if tokens < 1_000:
         return str(tokens)
     return f"{tokens / 1_000:.1f}k" if tokens < 1_000_000 else f"{tokens / 1_000_000:.1f}M"
-
-
-def format_size(size: int) -> str:
-    """Format bytes as "980 B", "1.2 kB" or "48 MB"."""
-    amount, units = float(size), ["B", "kB", "MB", "GB"]
-    while amount >= 1000 and len(units) > 1:
-        amount, units = amount / 1000, units[1:]
-    return f"{amount:.1f} {units[0]}" if units[0] != "B" and amount < 10 else f"{amount:.0f} {units[0]}"
 
 
 def format_duration(ms: int) -> str:

@@ -18,9 +18,10 @@ from msgspec import Struct
 from core.attachments.pictures import fit_picture
 from core.attachments.signature import detect_media_type
 from core.errors import AttachmentRefused
-from core.protocol.attachment_labels import PDF_MEDIA_TYPE, format_size
+from core.protocol.attachment_labels import PDF_MEDIA_TYPE
 from core.protocol.messages import Attachment
 from core.records import decode_json
+from core.text.counting import format_size
 
 TIMEOUT_SECONDS: Final = 10.0
 MAX_TEXT_CHARS: Final = 400_000  # characters
@@ -50,7 +51,7 @@ def prepare_attachment(data: bytes, name: str = "", *, longest: int = MAX_SIDE_P
         raise AttachmentRefused(f"{label} is empty.", hint="Attach another file.")
     if len(data) > MAX_INPUT_BYTES:
         raise AttachmentRefused(
-            f"{label} is {format_size(len(data))}; at most {format_size(MAX_INPUT_BYTES)} can be attached.",
+            f"{label} is larger than {format_size(MAX_INPUT_BYTES)}, the most that can be attached.",
             hint="Make it smaller first.",
         )
     media_type = detect_media_type(data)
@@ -74,7 +75,7 @@ def _prepare_pdf(data: bytes, name: str) -> PreparedAttachment:
     label = name or "The PDF"
     if len(data) > MAX_PDF_BYTES:
         raise AttachmentRefused(
-            f"{label} is {format_size(len(data))}; a PDF can have at most {format_size(MAX_PDF_BYTES)}.",
+            f"{label} is larger than {format_size(MAX_PDF_BYTES)}, the most that a PDF can have.",
             hint="Split it, and attach the part you need.",
         )
     facts = read_pdf_facts(data)

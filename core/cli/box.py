@@ -36,6 +36,7 @@ from core.sessions.store import SessionStore
 from core.shell.command_host import CommandRequest
 from core.shell.shell_state import replace_undecodable
 from core.state.session import SessionState
+from core.text.counting import format_size
 from core.text.display_names import display_name, expose_controls, to_one_line
 from core.transports.session_client import SessionView
 
@@ -277,7 +278,7 @@ def format_bulk(bulk: Bulk, name: str) -> str:
     """Format a bulk as `generated node_modules (1,203 files, 34.1 MB)`; `name`: its root, ready for display."""
     deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     stale = f"; may be stale: {_one_line(bulk.stale)}" if bulk.stale else ""
-    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {bulk.bytes / 1e6:.1f} MB{deletions}{stale})"
+    return f"{bulk.kind:<11}{name} ({bulk.files:,} files, {format_size(bulk.bytes)}{deletions}{stale})"
 
 
 def _escape_path(path: str) -> str:

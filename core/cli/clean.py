@@ -27,6 +27,7 @@ from core.protocol.queries import SessionInfo
 from core.sessions.listing import can_be_deleted, read_session_info
 from core.sessions.private_directory import find_abandoned
 from core.shadow.layers.layer_location import remove_location
+from core.text.counting import format_size
 from core.text.display_names import display_name
 from core.user_dirs import get_cache_dir, get_state_dir
 
@@ -38,7 +39,6 @@ killed programs, and crash reports. Sessions that are tagged, open somewhere, or
 have something pending are never included. Nothing is deleted without --yes."""
 DAYS: Final = 90
 _DAY_MS: Final = 24 * 60 * 60 * 1000
-_UNITS: Final = ("B", "KB", "MB", "GB", "TB")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,14 +102,6 @@ def format_leftovers(leftovers: Sequence[Leftover]) -> Iterator[str]:
         if leftovers
         else "There is nothing to delete."
     )
-
-
-def format_size(size: int) -> str:
-    """Format a number of bytes for people."""
-    value, unit = float(size), 0
-    while value >= 1000 and unit < len(_UNITS) - 1:
-        value, unit = value / 1000, unit + 1
-    return f"{value:.0f} {_UNITS[unit]}" if unit == 0 or value >= 10 else f"{value:.1f} {_UNITS[unit]}"
 
 
 def find_leftovers(*, used_before: int) -> Iterator[Leftover]:

@@ -36,6 +36,7 @@ from core.permissions.trust import TrustStore
 from core.protocol.events import IndexStatus
 from core.protocol.queries.search import SearchHit
 from core.sessions.store import SessionStore
+from core.text.counting import format_size
 from core.text.display_names import display_name, to_one_line
 
 if TYPE_CHECKING:
@@ -132,11 +133,11 @@ def _show_status(database: Path, arguments: IndexArguments) -> None:
         sys.stdout.write(f"{status.problem[:1].upper()}{status.problem[1:]} Build it: agent-tui index build\n")
         return
     parts = (database, database.with_name(f"{database.name}-wal"))  # the latest writes are in the write-ahead log
-    size = sum(path.stat().st_size for path in parts if path.exists()) / 1_000_000
+    size = sum(path.stat().st_size for path in parts if path.exists())
     model_lines = "".join(
         f"{to_one_line(model)}: {chunk_count:,} of these chunks\n" for model, chunk_count in models.items()
     )
-    sys.stdout.write(f"{_describe(status)}\n{model_lines}{display_name(str(database))} ({size:.1f} MB)\n")
+    sys.stdout.write(f"{_describe(status)}\n{model_lines}{display_name(str(database))} ({format_size(size)})\n")
 
 
 def _describe(status: IndexStatus) -> str:

@@ -28,8 +28,10 @@ from core.mcp.server_rows import list_rows
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import ServersAnswer
+from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.text.exposure import expose_line
+from core.text.lines import clip
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
@@ -255,11 +257,10 @@ async def _test(arguments: McpArguments) -> int:
         tools = await servers.probe(config)
     finally:
         await engine.close()
-    sys.stdout.write(f"{arguments.name} started and has {len(tools)} tool{'' if len(tools) == 1 else 's'}:\n")
+    sys.stdout.write(f"{arguments.name} started and has {count('tool', len(tools))}:\n")
     for tool in tools:
         description = next(iter((tool.description or "").strip().split("\n")), "")
         reads = "  (read-only, it says)" if tool.is_reading else ""
         sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
-        excerpt = description if len(description) <= _MAX_DESCRIPTION else f"{description[:_MAX_DESCRIPTION]}…"
-        sys.stdout.write(f"    {expose_line(excerpt)}\n" if excerpt else "")
+        sys.stdout.write(f"    {expose_line(clip(description, _MAX_DESCRIPTION))}\n" if description else "")
     return ExitCode.DONE

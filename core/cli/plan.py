@@ -23,6 +23,7 @@ from core.plans.todo_graph import check_not_blocked, find_blockers, find_ready, 
 from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.events import Envelope
 from core.records import convert
+from core.text.counting import count
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_line, expose_text
 from core.text.well_formed import encode_record
@@ -148,7 +149,7 @@ def _list(store: PlanStore, *, json: bool) -> int:
         return ExitCode.DONE
     for plan in listing.plans:
         faults = list_problems(plan.todos)
-        trouble = f"   {len(faults)} fault{'s' if len(faults) > 1 else ''}: agent-tui plan check" if faults else ""
+        trouble = f"   {count('fault', len(faults))}: agent-tui plan check" if faults else ""
         _write(f"{display_name(plan.path)}  {_format_progress(plan)}  {to_one_line(plan.name)}{trouble}")
     for broken_plan in listing.broken:
         _write(f"broken: {to_one_line(broken_plan.problem)}")

@@ -4,7 +4,6 @@ wins."""
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from fnmatch import fnmatchcase
 from typing import Annotated, Any, Final, Literal, get_args
 
 from msgspec import Meta, Struct, field
@@ -15,6 +14,7 @@ from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.protocol.messages import Effort, ModelJob, Usage
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
+from core.protocol.paths import is_named_by
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
 
@@ -187,12 +187,12 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     api_key_env: str = ""
     key_command: str = ""
 
-    def explain_absence(self) -> str:
-        """Explain why no engine can be queried, as part of a sentence; "" = there is one."""
+    def explain_absence(self) -> str | None:
+        """Explain why no engine can be queried, as part of a sentence; None: there is one."""
         if not self.provider:
             return "no search engine is configured"
         lacks_address = self.provider == "searxng" and not self.base_url
-        return "`web.search.base_url` does not name your SearXNG" if lacks_address else ""
+        return "`web.search.base_url` does not name your SearXNG" if lacks_address else None
 
 
 class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -384,8 +384,8 @@ def is_path_allowed(path: str, allowed_paths: Collection[str], *, with_parents: 
 
 
 def _matches_path(path: str, entry: str, *, with_parents: bool) -> bool:
-    pattern = entry.removeprefix("./").rstrip("/")
-    if pattern in {"", ".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern):
+    pattern = entry.removeprefix("./").rstrip("/") or "."
+    if is_named_by(path, pattern):
         return True
     literal = next((pattern[:index] for index, letter in enumerate(pattern) if letter in _WILD), pattern)
     return with_parents and (path == "." or literal.startswith(f"{path}/"))

@@ -222,14 +222,14 @@ class TagParser(AnswerParser):
         )
         self._count += 1
 
-    def _find_objection(self, block: TaggedBlock) -> str:
+    def _find_objection(self, block: TaggedBlock) -> str | None:
         executes, before = block.tag.startswith("execute_"), self._has_executed
         self._has_executed = before or executes
         if not block.is_closed and block.tag == PATCH_FRAME[0]:
             return f"The patch does not end with {PATCH_FRAME[1]}. None of it was applied."
         if not block.is_closed:
             return f"The <{block.tag}> block is not closed with </{block.tag}>. None of it was run."
-        return _ONE_AT_A_TIME if executes and before else ""
+        return _ONE_AT_A_TIME if executes and before else None
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,11 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.config.rules.globs import matches
 from core.edits.errors import EditError
 from core.patterns import compile_lazily
 from core.text.legacy_encodings import find_encoding, is_in_unknown_encoding, name_encoding
 from core.text.lines import count_shared_ends, split_whole_lines
+from core.text.path_patterns import matches
 from core.text.well_formed import REPLACEMENT
 
 _BYTE = compile_lazily("[\udc80-\udcff]")

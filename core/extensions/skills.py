@@ -19,7 +19,6 @@ from typing import Final
 from msgspec import Struct
 
 from core.config.rules.file_text import parse_patterns
-from core.config.rules.globs import matches
 from core.config.rules.roots import UserRoot
 from core.errors import PathRefused
 from core.extensions.extension_files import (
@@ -37,6 +36,7 @@ from core.extensions.extension_files import (
     split_known_keys,
 )
 from core.patterns import compile_lazily
+from core.text.path_patterns import matches
 from core.workspace.secret_files import may_be_secret
 
 MAX_DESCRIPTION: Final = 1_024
@@ -242,13 +242,13 @@ def choose_skills(skills: Sequence[Skill], occasion: SkillQuery) -> tuple[SkillC
     return tuple(choices)
 
 
-def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str:
-    """Return why a skill is not offered regardless of the budget; "" = nothing hinders."""
+def _find_hindrance(skill: Skill, paths: Sequence[str]) -> str | None:
+    """Return why a skill is not offered regardless of the budget; None: nothing hinders."""
     if skill.is_manual:
         return f"only you can call it: /{skill.name}"
     if skill.globs and not any(matches(glob, path) for glob in skill.globs for path in paths):
         return f"no file in use matches {', '.join(skill.globs)}"
-    return ""
+    return None
 
 
 def _measure(skill: Skill) -> int:

@@ -1,4 +1,4 @@
-"""Reading regular files by name, and detecting that an open file has lost its name.
+"""Reading regular files by name, and detecting that an open file has lost its name or is locked.
 
 A pipe or a device in place of a file is refused, not waited for. Writing to a file that was removed or replaced
 succeeds, but the data is lost.
@@ -7,6 +7,7 @@ succeeds, but the data is lost.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -35,8 +36,8 @@ def read_open_file(descriptor: int, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def explain_displaced(descriptor: int, path: Path) -> str:
-    """Explain how an open file lost its name, as the continuation of a sentence that begins with its path; "" = it did
+def explain_displaced(descriptor: int, path: Path) -> str | None:
+    """Explain how an open file lost its name, as the continuation of a sentence that begins with its path; None: it did
     not."""
     try:
         open_stat = os.fstat(descriptor)
@@ -47,4 +48,20 @@ def explain_displaced(descriptor: int, path: Path) -> str:
         return f"can't be reached any more ({error.strerror})"
     if (open_stat.st_dev, open_stat.st_ino) != (path_stat.st_dev, path_stat.st_ino):
         return "was replaced by another file"
-    return ""
+    return None
+
+
+def is_lock_held(path: Path, *, absent: bool = False) -> bool:
+    """True if any process, this one included, has locked a file or directory for itself alone. `absent`: the result for
+    one that can't be opened."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return absent
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -11,8 +11,9 @@ import stat
 from contextlib import suppress
 from pathlib import Path
 
+from core.filesystem.mount_table import read_mounts
+
 SHARED_MEMORY = Path("/dev/shm")
-_MOUNTS = Path("/proc/self/mountinfo")
 _REMOTE_TYPES = {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs"}
 _UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
 
@@ -38,20 +39,12 @@ def can_hold_upper(directory: Path) -> bool:
 def find_file_system_type(directory: Path) -> str:
     """Return the type of the file system of a directory, "" if it is unknown."""
     try:
-        lines = _MOUNTS.read_bytes().splitlines()
+        mounts = read_mounts()
         real = os.fsencode(directory.resolve())
     except OSError:
         return ""
     best, kind = b"", ""
-    for line in lines:
-        head, _, tail = line.partition(b" - ")
-        point = _unescape(head.split(b" ")[4])
+    for point, name in mounts:
         if len(point) >= len(best) and (real + b"/").startswith(point.rstrip(b"/") + b"/"):
-            best, kind = point, tail.split(b" ")[0].decode("ascii", "replace")
+            best, kind = point, name.decode("ascii", "replace")
     return kind
-
-
-def _unescape(point: bytes) -> bytes:
-    """Undo the kernel's escapes: space, tab, newline and backslash are three octal digits."""
-    head, *rest = point.split(b"\\")
-    return head + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in rest)

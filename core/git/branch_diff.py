@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from core.git.repository import GitFailed, GitRepository, open_repository
 from core.patterns import compile_lazily
+from core.text.counting import count
 
 _MAX_DIFF: Final = 60_000  # bytes
 _MAX_FILES: Final = 300  # in one difference
@@ -77,7 +78,7 @@ def _run(repository: GitRepository, *arguments: str) -> str:
 
 def describe_branch(base: BranchBase) -> str:
     """Describe a branch in a few words: `3 commits since main`."""
-    return f"{base.ahead} commit{'' if base.ahead == 1 else 's'} since {base.main}"
+    return f"{count('commit', base.ahead)} since {base.main}"
 
 
 def render_branch_diff(root: Path, may_show: Callable[[str], bool]) -> str:

@@ -50,21 +50,6 @@ def _make_locked() -> tuple[Path, int]:
             os.close(lock)
 
 
-def is_in_use(directory: Path) -> bool:
-    """True if a process holds a temporary directory of this module."""
-    try:
-        lock = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(lock)
-    return False
-
-
 def remove_abandoned() -> None:
     """Remove the directories of killed processes of this user."""
     with suppress(OSError):

@@ -18,12 +18,12 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from core.config.rules.globs import matches
 from core.hooks.dialect_names import EVENTS_BY_NAME, KNOWN_NAMES, NOT_RAISED, RULES, Dialect, HookEvent
 from core.patterns import compile_lazily
 from core.records import decode_json
 from core.text.counting import count
 from core.text.json_repairs import to_strict_json
+from core.text.path_patterns import matches
 
 MAX_SUBJECT: Final = 20_000  # characters of a command that are matched with a pattern
 TOOL_EVENTS: Final = frozenset(

@@ -63,13 +63,13 @@ def find_programs(settings: BrowserSettings) -> tuple[str, str]:
     return _find_executable(settings), _find_command(settings)[-1]
 
 
-def explain_no_browser(settings: BrowserSettings) -> str:
-    """Explain which part of the browser is missing and how to install it; "" = none."""
+def explain_no_browser(settings: BrowserSettings) -> str | None:
+    """Explain which part of the browser is missing and how to install it; None: no part is."""
     try:
         build_browser_server(settings)
     except ConfigError as problem:
         return problem.format_with_hint()
-    return ""
+    return None
 
 
 def _find_executable(settings: BrowserSettings) -> str:

@@ -38,11 +38,11 @@ class ServerConsent(Struct, frozen=True, kw_only=True):
     gone: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
 
-    def explain_off(self, tool: str) -> str:
-        """Return why a tool may not be called; "" = it may."""
+    def explain_off(self, tool: str) -> str | None:
+        """Return why a tool may not be called; None: it may."""
         if tool in self.off_tools:
             return "the user has turned it off."
-        return "its description has changed, and the user has not checked it yet." if tool in self.held else ""
+        return "its description has changed, and the user has not checked it yet." if tool in self.held else None
 
 
 class _ConsentBook(Struct, frozen=True, kw_only=True):

@@ -113,15 +113,15 @@ class SessionServers:
             offered_tools |= name_tools(name, self._tools[name], offered_tools)
         return [*offered_tools.values()]
 
-    def explain_off(self, name: str) -> str:
-        """Return why the tool of that name may not be called; "" = it may, or is unknown."""
+    def explain_off(self, name: str) -> str | None:
+        """Return why the tool of that name may not be called; None: it may, or is unknown."""
         tool = self.find(name)
         for server, reason in self._refusals.items():
             if tool.server == server if tool else name.startswith(format_tool_name(server, "")):
                 return f"the MCP server {server} can't be used: {reason}"
         consent = self._consents.get(tool.server) if tool else None
-        reason = consent.explain_off(tool.definition.name) if consent and tool else ""
-        return f"{name} can't be used: {reason}" if reason else ""
+        off_reason = consent.explain_off(tool.definition.name) if consent and tool else None
+        return f"{name} can't be used: {off_reason}" if off_reason is not None else None
 
     def find(self, name: str) -> OfferedTool | None:
         """Return the tool of that name, callable or not; None: there is none."""
@@ -188,8 +188,8 @@ class SessionServers:
             self._warn(text if text not in self._reported_problems else "")
             self._reported_problems.add(text)
 
-    async def _find_refusal(self, config: ServerConfig) -> str:
-        """Return why the server may not run, "" = it may. The user is asked once per entry and session."""
+    async def _find_refusal(self, config: ServerConfig) -> str | None:
+        """Return why the server may not run; None: it may. The user is asked once per entry and session."""
         try:
             consent, answer = self._consent.find(config.name), self._consent.get_answer(config)
             self._consents[config.name] = consent
@@ -202,7 +202,7 @@ class SessionServers:
                     self._consent.save(config, is_allowed=answer)
         except StateError as problem:
             return problem.message
-        return "" if answer else NO_CONSENT
+        return None if answer else NO_CONSENT
 
     def _ensure_server(self, config: ServerConfig) -> McpServer:
         if config.name not in self._servers:
@@ -329,11 +329,11 @@ class SessionServers:
         """Load the entries of all servers from their files."""
         return (await self._load()).servers
 
-    def explain_refusal(self, config: ServerConfig) -> str:
-        """Return why a server may not run, "" = it may, without asking. Raises `StateError`."""
+    def explain_refusal(self, config: ServerConfig) -> str | None:
+        """Return why a server may not run; None: it may, without asking. Raises `StateError`."""
         if self._consent.find(config.name).is_off:
             return OFF
-        return "" if self._consent.get_answer(config) else NO_CONSENT
+        return None if self._consent.get_answer(config) else NO_CONSENT
 
     def find_texts(self, config: ServerConfig) -> ServerTexts | None:
         """Return the known resources and prompts of a server; None: they were not listed yet."""

@@ -15,6 +15,8 @@ from msgspec import Struct
 from core.notebooks.json_spans import JsonProblem, Value
 from core.notebooks.notebook import LARGEST, Cell, Notebook, describe_cell, find_notebook, is_notebook_path, join_text
 from core.patterns import compile_lazily
+from core.text.counting import count
+from core.text.lines import clip
 
 _SLASHES: Final = frozenset({"javascript", "typescript", "java", "scala", "kotlin", "rust", "go", "c++", "cpp", "c"})
 _DASHES: Final = frozenset(["sql", "haskell", "lua"])
@@ -23,7 +25,7 @@ _MAX_OUTPUT_LINES: Final = 20
 _MAX_OUTPUT_TEXT: Final = 2_000
 _MAX_METADATA: Final = 300
 _HEAD: Final = compile_lazily(r"(?:#|//|--) %% cell \d+ · (code|markdown|raw)(?: · id .*)?")
-_LANGUAGE: Final = compile_lazily(r"(?:#|//|--) Notebook with \d+ cells?, (.+)\. Edit it with edit_notebook\.")
+_LANGUAGE: Final = compile_lazily(r"(?:#|//|--) Notebook with [\d,]+ cells?, (.+)\. Edit it with edit_notebook\.")
 
 
 class OutputPicture(Struct, frozen=True):
@@ -80,7 +82,7 @@ def render_cell(cell: Cell, sign: str = "#") -> list[str]:
     """Return the lines of a cell: its heading, source, attachments and one line about its outputs."""
     lines = [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
     if cell.metadata:
-        lines.insert(1, f"{sign} metadata {_clip(_dump(cell.metadata), _MAX_METADATA)}")
+        lines.insert(1, f"{sign} metadata {clip(_dump(cell.metadata), _MAX_METADATA)}")
     if cell.attachments:
         lines.append(f"{sign} attached: {', '.join(cell.attachments)}")
     if summary := summarize_outputs(cell):
@@ -100,11 +102,8 @@ def render_for_reading(notebook: Notebook, *, has_outputs: bool = True) -> Noteb
     """Render the notebook with shortened outputs and the pictures among them; without outputs, their lines are
     empty."""
     sign = find_comment_sign(notebook.language)
-    count = len(notebook.cells)
-    head = (
-        f"{sign} Notebook with {count} cell{'' if count == 1 else 's'}, {notebook.language}. Edit "
-        "it with edit_notebook."
-    )
+    cells = count("cell", len(notebook.cells))
+    head = f"{sign} Notebook with {cells}, {notebook.language}. Edit it with edit_notebook."
     lines, pictures = [head], list[OutputPicture]()
     for cell in notebook.cells:
         lines += [f"{sign} %% {describe_cell(cell)}", *_render_source(cell, sign)]
@@ -140,15 +139,15 @@ def _render_members(members: Sequence[Value], sign: str) -> list[str]:
 def _render_member(member: Value, sign: str) -> Iterator[str]:
     if isinstance(member.value, dict) and member.value:
         for key, value in member.value.items():
-            yield f"{sign} {member.key}.{key}: {_clip(_dump(value), _MAX_METADATA)}"
+            yield f"{sign} {member.key}.{key}: {clip(_dump(value), _MAX_METADATA)}"
     else:
-        yield f"{sign} {member.key}: {_clip(_dump(member.value), _MAX_METADATA)}"
+        yield f"{sign} {member.key}: {clip(_dump(member.value), _MAX_METADATA)}"
 
 
 def _summarize_output(output: Mapping[str, Any]) -> str:
     kind = output.get("output_type")
     if kind == "error":
-        return f"error {_clean(str(output.get('ename', '')))}: {_clip(_clean(str(output.get('evalue', ''))), 120)}"
+        return f"error {_clean(str(output.get('ename', '')))}: {clip(_clean(str(output.get('evalue', ''))), 120)}"
     if kind == "stream":
         return f"{output.get('name', 'stream')} {_count_lines(_read_text(output.get('text')))}"
     data = output.get("data")
@@ -177,7 +176,7 @@ def _shorten_output(output: Mapping[str, Any]) -> list[str]:
     visible_lines: list[str] = []
     budget = _MAX_OUTPUT_TEXT
     for line in lines[-_MAX_OUTPUT_LINES:] if kind == "error" else lines[:_MAX_OUTPUT_LINES]:
-        visible_lines.append(_clip(line, budget))
+        visible_lines.append(clip(line, budget))
         budget -= len(visible_lines[-1])
         if budget <= 0:
             break
@@ -200,8 +199,7 @@ def _read_text(value: Any) -> str:
 
 
 def _count_lines(text: str) -> str:
-    count = text.count("\n") + (bool(text) and not text.endswith("\n"))
-    return f"{count:,} line{'' if count == 1 else 's'}"
+    return count("line", text.count("\n") + (bool(text) and not text.endswith("\n")))
 
 
 def _dump(value: Any) -> str:
@@ -210,10 +208,6 @@ def _dump(value: Any) -> str:
 
 def _clean(text: str) -> str:
     return _CONTROL.sub("", text.replace("\r\n", "\n"))
-
-
-def _clip(text: str, budget: int) -> str:
-    return text if len(text) <= budget else f"{text[: max(budget - 1, 0)]}…"
 
 
 class CellLines(Struct, frozen=True):

@@ -1,9 +1,9 @@
 """Permission rules: `Kind(pattern)` in the grammar of Cursor and Claude Code, from the configuration and from answers.
 
-A command's pattern is compared with its text; `*` matches any characters. A path's pattern is a glob over
-workspace-relative paths: `*` stays within a name, `**/` is any number of directories, and a pattern without a slash
-matches that name anywhere. A rule that denies or asks reads `[ab]` and `{a,b}` both as a choice and literally, and
-covers everything below a directory that it names in full. A host's pattern is a host, or `*.host` for its subdomains.
+A command's pattern is compared with its text; `*` matches any characters. A path's pattern is one of
+`core.text.path_patterns` over workspace-relative paths. A rule that allows reads no more than stars into it, since
+names can hold brackets; a rule that denies or asks reads sets and braces both as a choice and literally, and covers
+everything below a directory that it names in full. A host's pattern is a host, or `*.host` for its subdomains.
 `Machine` is for commands that ask to leave the box, `Service` for ports and sockets of the machine: both allow only
 full names. Rules that deny or ask compare paths as the most lenient file system would; a rule that allows compares them
 literally.
@@ -21,6 +21,7 @@ from msgspec import Struct
 from core.errors import ConfigError
 from core.patterns import compile_lazily
 from core.permissions.approval import is_service
+from core.text.path_patterns import compile_pattern
 from core.workspace.file_names import fold_name
 
 PermissionChoice = Literal["allow", "ask", "deny"]
@@ -30,10 +31,6 @@ STRICTNESS: dict[PermissionChoice, int] = {"allow": 0, "ask": 1, "deny": 2}
 _PATHS = frozenset({"Read", "Write"})
 _RULE = compile_lazily(r"(?P<kind>[A-Za-z]+)\((?P<pattern>.+)\)", re.DOTALL)
 _HOST = compile_lazily(r"\*|(?:\*\.)?(?!-)[a-z0-9-]{1,63}(?:\.(?!-)[a-z0-9-]{1,63})*")
-_TOKENS = compile_lazily(r"(?:\*\*/)+|\*+|\?|[^*?]+")
-_WIDE_TOKENS = compile_lazily(r"(?:\*\*/)+|\*+|\?|\[[^\]/]+\]|\{[^{}]*,[^{}]*\}|[^*?\[{]+|[\[{]")
-_WILD = compile_lazily(r"[*?]")
-_BACKSLASHED = r"\\\1"
 MAX_STARS = 12
 
 
@@ -49,10 +46,9 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
         """True if the rule matches `subject`: a command, a workspace-relative path, a host, or `server:tool`."""
         if self.kind in _PATHS:
             if self.choice == "allow":
-                return compile_path_pattern(self.pattern).fullmatch(subject) is not None
-            return (
-                compile_path_pattern(_fold_path(self.pattern), is_wide=True).fullmatch(_fold_path(subject)) is not None
-            )
+                return compile_pattern(self.pattern, syntax="stars").fullmatch(subject) is not None
+            wide_pattern = compile_pattern(_fold_path(self.pattern), below="named")
+            return wide_pattern.fullmatch(_fold_path(subject)) is not None
         if self.kind == "WebFetch":
             return matches_host(self.pattern, subject)
         return compile_text_pattern(self.pattern).fullmatch(subject) is not None
@@ -115,43 +111,3 @@ def _fold_path(path: str) -> str:
 @lru_cache(maxsize=512)
 def compile_text_pattern(pattern: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, pattern.split("*"))), re.DOTALL)
-
-
-@lru_cache(maxsize=512)
-def compile_path_pattern(pattern: str, *, is_wide: bool = False) -> re.Pattern[str]:
-    """Compile a glob over paths; `is_wide` for a rule that denies or asks."""
-    pattern = pattern.removeprefix("./")
-    if "/" not in pattern.rstrip("/"):
-        pattern = f"**/{pattern}"
-    if pattern.endswith("/"):
-        pattern += "**"
-    below = "(?:/.*)?" if is_wide and not _WILD.search(pattern.rpartition("/")[2]) else ""
-    return re.compile(_translate(pattern, is_wide=is_wide) + below, re.DOTALL)
-
-
-def _translate(pattern: str, *, is_wide: bool) -> str:
-    parts = []
-    for token in (_WIDE_TOKENS if is_wide else _TOKENS).findall(pattern):
-        if token.endswith("**/"):
-            parts.append("(?:.*/)?")
-        elif set(token) == {"*"}:
-            parts.append("[^/]*" if len(token) == 1 else ".*")
-        elif len(token) > 1 and token[0] in "[{" and is_wide:
-            parts.append(f"(?:{_translate_choice(token)}|{re.escape(token)})")
-        else:
-            parts.append("[^/]" if token == "?" else re.escape(token))
-    return "".join(parts)
-
-
-def _translate_choice(token: str) -> str:
-    """Translate `{a,b}` or `[ab]`; other text is matched literally."""
-    if token[0] == "{":
-        return "|".join(_translate(part, is_wide=True) for part in token[1:-1].split(","))
-    inside = token[1:-1]
-    negation = "^" if inside[0] in "!^" else ""
-    regex = f"(?!/)[{negation}{re.sub(r'([^A-Za-z0-9-])', _BACKSLASHED, inside[len(negation) :])}]"
-    try:
-        re.compile(regex)
-    except re.error:
-        return re.escape(token)
-    return regex

@@ -11,22 +11,16 @@ from typing import Final
 
 from core.patterns import compile_lazily
 from core.protocol.messages import Attachment
+from core.text.counting import count, format_size
 
 PDF_MEDIA_TYPE: Final = "application/pdf"
 LABEL_PATTERN: Final = compile_lazily(r"\[(?:image|pdf) [0-9]{1,5}: [^\[\]\n]{1,80}\]")
 
 
-def format_size(size: int) -> str:
-    """Format a size in bytes for people: `812 B`, `12 kB`, `3.4 MB`."""
-    if size < 1_000:
-        return f"{size} B"
-    return f"{round(size / 1_000)} kB" if size < 999_500 else f"{size / 1_000_000:.1f} MB"
-
-
 def describe_attachment(attachment: Attachment) -> str:
     """Describe an attachment: `640×480 png 12 kB`, `12 pages pdf 340 kB`."""
     kind = attachment.media_type.rpartition("/")[2]
-    pages = f"{attachment.pages} page{'' if attachment.pages == 1 else 's'}" if attachment.pages else ""
+    pages = count("page", attachment.pages) if attachment.pages else ""
     extent = f"{attachment.width}×{attachment.height}" if attachment.width else pages
     return " ".join(filter(None, (extent, kind, format_size(attachment.size))))
 

@@ -12,6 +12,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
+from core.protocol.paths import are_apart
 from core.protocol.review import Change
 from core.text.display_names import display_name
 
@@ -63,11 +64,6 @@ def _is_rename(change: Change, changes: Mapping[str, Change]) -> bool:
         and old.base == (change.source or change.pending)
         and are_apart(old.path, change.path)
     )
-
-
-def are_apart(one: str, other: str) -> bool:
-    """Return True if neither path is below the other."""
-    return not f"{one}/".startswith(f"{other}/") and not f"{other}/".startswith(f"{one}/")
 
 
 def map_conflicting_renames(changes: Mapping[str, Change]) -> dict[str, str]:

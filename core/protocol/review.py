@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from fnmatch import fnmatchcase
 from typing import Final, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.ids import Id, OptionalId
+from core.protocol.paths import is_named_by
 
 Verdict = Literal["accept", "reject"]
 ReviewPolicy = Literal["end", "each", "later", "auto-accept"]
@@ -211,10 +211,7 @@ class Check(Struct, frozen=True, kw_only=True):
         that it did not name."""
         if is_prose(path):
             return path in self.paths
-        return not self.paths or any(
-            pattern in {".", path} or path.startswith(f"{pattern}/") or fnmatchcase(path, pattern)
-            for pattern in self.paths
-        )
+        return not self.paths or any(is_named_by(path, pattern) for pattern in self.paths)
 
 
 # Directories that a test run, a type check or a build fills, and fills again after their deletion.

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
-from core.filesystem.open_files import explain_displaced
+from core.filesystem.open_files import explain_displaced, is_lock_held
 from core.filesystem.private_directories import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
@@ -129,21 +129,6 @@ def _write_owner(descriptor: int) -> None:
 def is_locked(directory: Path) -> bool:
     """True if any process, this one included, has the session of this directory open."""
     return is_lock_held(directory / "lock", absent=False)
-
-
-def is_lock_held(lock: Path, *, absent: bool) -> bool:
-    """True if any process, this one included, holds this lock. `absent`: the result for a lock that can't be opened."""
-    try:
-        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return absent
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
 
 
 def is_session_id(text: str) -> bool:

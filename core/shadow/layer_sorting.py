@@ -13,6 +13,7 @@ from pathlib import Path
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path
 from core.git.index import is_same_index
+from core.protocol.paths import is_below
 from core.shadow.content.paths import AnyAncestor, collect_directories, format_paths
 from core.shadow.layers.layer_store import RetainedTop
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
@@ -218,7 +219,7 @@ class LayerSorting:
     def _delete_pending(self, path: str) -> None:
         """Delete the pending changes at a path that belongs to a bulk now."""
         for pending_file in self._tree.list_pending_files():
-            is_inside = pending_file == path or pending_file.startswith(f"{path}/")
+            is_inside = is_below(pending_file, path)
             if is_inside and (pending_file not in self._entries or self._entries[pending_file].kind == "whiteout"):
                 self.deletes[pending_file] = None
 

@@ -15,6 +15,7 @@ from typing import Literal
 from core.errors import ContentLost, PathRefused
 from core.permissions.rules import PermissionRule
 from core.protocol import events as ev
+from core.protocol.paths import list_parents
 from core.protocol.review import Change, ChangeDiff, FileState, Origin, Verdict, VerdictRecord
 from core.shadow.absorber import Absorber
 from core.shadow.bulk.bulk_summary import build_layers_changed
@@ -23,7 +24,6 @@ from core.shadow.bulk.git_preparation import PreparedGitState
 from core.shadow.bulk.staleness_check import StalenessCheck
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
-from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
 from core.shadow.file_checkpoints import FileCheckpoints, PlanWrites
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack

@@ -13,9 +13,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
+from core.protocol.paths import list_parents
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.content.contents import ChangeSides
-from core.shadow.content.paths import format_paths, list_parents
+from core.shadow.content.paths import format_paths
 from core.shadow.layers.layer_delta import LayerDelta
 from core.shadow.layers.layer_stack import NO_LAYERS, LayerStack
 from core.shadow.layers.layer_store import RetainedLayers
@@ -141,8 +142,8 @@ class SubagentMerge:
         change = self._shadow.state.changes.get(effect.path)
         return change is None or change.pending != effect.result
 
-    def _merge_path(self, effect: PathEffect) -> str:
-        """Merge one path. Return why it was refused, "" = it was merged."""
+    def _merge_path(self, effect: PathEffect) -> str | None:
+        """Merge one path. Return why it was refused; None: it was merged."""
         for state in (effect.base, effect.result):
             if state.kind != "absent":
                 self._shadow.blobs.put(self._work.shadow.blobs.get(state.blob))
@@ -152,7 +153,7 @@ class SubagentMerge:
             raise
         except AgentTuiError as problem:
             return f"{effect.path} could not be merged: {problem.message}"
-        return ""
+        return None
 
     # retained layers
 

@@ -37,6 +37,7 @@ from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
+from core.text.counting import count
 from core.workspace.secret_files import SecretMasker, find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -202,14 +203,14 @@ class Execution:
         self._layer = None
         return format_effects(effects)
 
-    def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str:
+    def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str | None:
         """Return why a command's effects are dropped ("": they are not): they would exist only in a lost commit or
         stash."""
         lost_commits = _list_lost_commits(box_result)
         if any(STASH in note for note in lost_commits):
             return STASHED
         lost_paths = self._host.shadow.list_reverted(layer) if lost_commits else ()
-        return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else ""
+        return TAKEN_BACK.format(_format_paths(lost_paths)) if lost_paths else None
 
     def _emit_discarded(self, *notes: str) -> str:
         request = self.request
@@ -316,8 +317,7 @@ def format_effects(effects: EffectsRecorded) -> str:
     if effects.discarded:
         return "; ".join(("its changes were discarded", *effects.notes))
     changes = _list_changes(effects)
-    count = f"{effects.generated:,} generated file{'' if effects.generated == 1 else 's'}"
-    parts = [*changes, *([count] if effects.generated else [])]
+    parts = [*changes, *([count("generated file", effects.generated)] if effects.generated else [])]
     if not parts:
         return "; ".join(("changed nothing", *effects.notes))
     waiting = ["pending review"] if changes else ["kept outside the review"]

@@ -21,13 +21,13 @@ _NAME = compile_lazily(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
 HEAD_CHARS = TAIL_CHARS = 56_000  # characters of head and tail for the model
 
 
-def clip_text(directory: Path, call: str, text: str) -> tuple[str, str]:
+def clip_text(directory: Path, call: str, text: str, limit: int = MAX_RESULT) -> tuple[str, str]:
     """Return the text for the model, and the name of the file with the whole ("" = the text is whole)."""
-    if len(text) <= MAX_RESULT:
+    if len(text) <= limit:
         return text, ""
     name, reason = spill_output(directory, call, text)
     hint = f"full output: read_file {name}" if name else f"the full output could not be saved: {reason}"
-    return shorten_middle(text, MAX_RESULT, unit=f"characters left out; {hint}"), name
+    return shorten_middle(text, limit, unit=f"characters left out; {hint}"), name
 
 
 def shorten_middle(text: str, limit: int, *, unit: str = "characters") -> str:

@@ -25,13 +25,14 @@ from core.sandbox.box import RunningCommand
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import UnboxedProcess, wait_within
 from core.shell.command_host import CommandRequest
+from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
 
 OnOutput = Callable[[str], None]
 StartCommand = Callable[[str, OnOutput], Awaitable[RunningCommand]]
 DRIVER_FILE = Path(__file__).parents[1] / "sandbox" / "inside" / "python_driver.py"
 OUTPUT_LIMIT = 10_000_000  # characters of a block's output
-_SHOWN_CHARACTERS = 1_000_000  # characters of its head and of its tail in the result
+_MAX_CHARACTERS = 2_000_000  # in the result
 GRACE_SECONDS = 2.0  # seconds that an interrupted block has to end
 INTERRUPTED_NOTE = "[Python was interrupted; its variables are kept]"
 ENDED_NOTE = "[Python ended; its variables are lost, and the next block starts a new session]"
@@ -85,11 +86,7 @@ class _BlockOutput:
         self.finished.set()
 
     def render_text(self) -> str:
-        full_text = "".join(self._chunks)
-        if len(full_text) <= 2 * _SHOWN_CHARACTERS:
-            return full_text
-        gap = f"[... {len(full_text) - 2 * _SHOWN_CHARACTERS:,} characters left out ...]"
-        return f"{full_text[:_SHOWN_CHARACTERS]}\n{gap}\n{full_text[-_SHOWN_CHARACTERS:]}"
+        return shorten_middle("".join(self._chunks), _MAX_CHARACTERS, unit="characters left out")
 
     def _count_certain(self) -> int:
         index = self._buffer.rfind("\n")

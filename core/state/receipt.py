@@ -13,7 +13,9 @@ from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Hunk, VerdictRecord
 from core.state.session import CheckRun, SessionState, TurnState
+from core.text.counting import count
 from core.text.display_names import display_name, shorten_model
+from core.text.lines import clip
 
 MAX_FILES: Final = 50  # In the text; generated files are one line anyway.
 MAX_NAME: Final = 200  # The limit for a path or a command, in characters.
@@ -134,7 +136,7 @@ def _render_name(file: ReceiptFile) -> str:
 def _quote(text: str) -> str:
     """Quote foreign text as code in a table cell, with bars and backticks made harmless."""
     label = display_name(text).replace("`", "ˋ").replace("|", "¦")
-    return f"`{label[:MAX_NAME]}{'…' if len(label) > MAX_NAME else ''}`"
+    return f"`{clip(label, MAX_NAME)}`"
 
 
 def _render_check(command: str, run: CheckRun) -> str:
@@ -147,7 +149,7 @@ def _list_costs(receipt: Receipt) -> Iterator[str]:
     if receipt.model:
         yield display_name(shorten_model(receipt.model), 100)
     if receipt.steps:
-        yield f"{receipt.steps:,} step{'' if receipt.steps == 1 else 's'}"
+        yield count("step", receipt.steps)
     if receipt.duration_ms:
         yield f"{receipt.duration_ms / 1000:,.1f} s"
     if tokens := receipt.usage.prompt_tokens + receipt.usage.completion_tokens:

@@ -129,6 +129,11 @@ def cut_lines(data: bytes, limit: int) -> bytes:
     return prefix.rpartition(b"\n")[0] or prefix.decode("utf-8", "ignore").encode()
 
 
+def clip(text: str, limit: int) -> str:
+    """Return a text of at most `limit` characters, the last of which is "…" if some are missing."""
+    return text if len(text) <= limit else f"{text[: max(limit - 1, 0)]}…"
+
+
 def trim_ending(text: str) -> str:
     """Return the text without the ending of its last line."""
     return text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text

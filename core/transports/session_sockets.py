@@ -50,14 +50,14 @@ def choose_socket_path(session: str) -> Path:
     )
 
 
-def _explain_unsafe(directory: Path) -> str:
-    """Return why a directory is not this user's alone; "" = it is."""
+def _explain_unsafe(directory: Path) -> str | None:
+    """Return why a directory is not this user's alone; None: it is."""
     stats = directory.lstat()
     if not stat.S_ISDIR(stats.st_mode):
         return f"{directory} is not a directory"
     if stats.st_uid != os.geteuid():
         return f"{directory} belongs to another user"
-    return f"{directory} is open to others" if stat.S_IMODE(stats.st_mode) & 0o077 else ""
+    return f"{directory} is open to others" if stat.S_IMODE(stats.st_mode) & 0o077 else None
 
 
 def sweep_sockets(directory: Path) -> None:

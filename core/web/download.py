@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core.attachments.signature import detect_media_type
 from core.errors import WebFailed
+from core.text.counting import format_size
 from core.web.address import WebAddress
 from core.web.network import GuardedNetwork
 
@@ -190,7 +191,7 @@ def _build_damaged(reason: str) -> WebFailed:
 
 
 def _build_too_large(content_length: str) -> WebFailed:
-    size = f"{int(content_length) / 1e6:.0f} MB" if content_length.isdigit() and len(content_length) < 15 else "more"
+    size = format_size(int(content_length)) if content_length.isdigit() and len(content_length) < 15 else "more"
     return WebFailed(
         f"The file is {size}; at most {MAX_BYTES // 1000000} MB are read.", hint="Find a page.", code="too_large"
     )

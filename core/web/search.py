@@ -23,6 +23,7 @@ from core.providers.connection.keys import find_key
 from core.records import decode_json
 from core.secrets import Secret
 from core.text.display_names import expose_controls
+from core.text.lines import clip
 from core.web.address import WebAddress, parse_address
 from core.web.download import Download, download
 from core.web.network import GuardedNetwork
@@ -258,7 +259,7 @@ def _build_hit(page: EngineHit, url: str) -> WebHit:
 def _clean(text: str, limit: int) -> str:
     """Return foreign text in one line, without the tags by which some engines mark words."""
     line = " ".join(expose_controls(html.unescape(_TAG.sub("", text[: limit * 8]))).split())
-    return line if len(line) <= limit else f"{line[:limit]}…"
+    return clip(line, limit)
 
 
 def _is_below(host: str, domain: str) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from core.errors import PathRefused
+from core.protocol.paths import is_below
 from core.workspace.ignore_rules import IgnoreRules
 from core.workspace.path_status import DirectoryEntry, PathStat
 from core.workspace.secret_files import is_secret
@@ -31,7 +32,7 @@ class AddedDirectories:
     def locate(self, path: str) -> str:
         """Return the normalized absolute path, "" = it is in none of the directories."""
         absolute_path = posixpath.normpath(posixpath.expanduser(path))
-        return absolute_path if any(_is_below(absolute_path, root) for root in self.roots) else ""
+        return absolute_path if any(is_below(absolute_path, root) for root in self.roots) else ""
 
     def stat(self, path: str) -> PathStat | None:
         tree, rel = self._find(path)
@@ -59,12 +60,8 @@ class AddedDirectories:
     def _find(self, path: str) -> tuple[Workspace, str]:
         """Find the directory of a path, and the path within it. Raises `PathRefused`: in none, or withheld."""
         for tree, ignore in self._trees:
-            if _is_below(path, str(tree.root)):
+            if is_below(path, str(tree.root)):
                 rel = tree.to_relative(path)
                 ignore.refuse_withheld(rel)
                 return tree, rel
         raise PathRefused(f"{path!r} points outside the workspace.")
-
-
-def _is_below(path: str, root: str) -> bool:
-    return path == root or path.startswith(f"{root}/")

@@ -174,7 +174,7 @@ def find_plan_directory(root: Path, directory: str) -> str:
     return name
 
 
-def _find_problem_outside(path: Path, root: Path) -> str:
+def _find_problem_outside(path: Path, root: Path) -> str | None:
     home = Path.home().resolve()
     if path == Path(path.anchor):
         return "the root of the file system"
@@ -191,7 +191,7 @@ def _find_problem_outside(path: Path, root: Path) -> str:
     return _find_problem_by_name(from_os_name(os.fsencode(path)).lstrip("/"))
 
 
-def _find_problem_by_name(path: str) -> str:
+def _find_problem_by_name(path: str) -> str | None:
     parts = path.split("/")
     if is_git_internal(path):
         return "a directory of git's own state"
@@ -202,7 +202,7 @@ def _find_problem_by_name(path: str) -> str:
     tops = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     if any(is_secret(top, _is_ignored) or is_secret(f"{top}/{_PROBE}", _is_ignored) for top in tops):
         return "a directory of secrets"
-    return ""
+    return None
 
 
 def _is_ignored(_: str, __: bool) -> bool:

@@ -22,6 +22,7 @@ from msgspec import Struct
 
 from core.git.layout import GIT_RISK, HOOK_RISK
 from core.patterns import compile_lazily
+from core.text.path_patterns import compile_pattern
 from core.workspace.acting_content import find_acting_change
 from core.workspace.file_names import fold_name, is_git_internal, is_plan
 
@@ -207,8 +208,9 @@ class _RiskTable:
             self._directories |= {tuple(name.split("/")): risky_names.risk for name in risky_names.directories.split()}
             self._files |= {tuple(name.split("/")): risky_names.risk for name in files}
             self._endings |= {name[1:]: risky_names.risk for name in endings}
-            self._patterns += [(_compile_pattern(name), risky_names.risk) for name in patterns]
-        self._any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in self._patterns) or r"(?!)")
+            self._patterns += [(compile_pattern(name, syntax="stars"), risky_names.risk) for name in patterns]
+        any_pattern = "|".join(pattern.pattern for pattern, _ in self._patterns)
+        self._any_pattern = re.compile(any_pattern or r"(?!)", re.DOTALL)
         self.first_parts = frozenset(name[0] for name in (*self._directories, *self._files) if len(name) > 1)
 
     def find_risk(self, parts: list[str]) -> str | None:
@@ -219,14 +221,9 @@ class _RiskTable:
         known_risk = self._files.get((parts[-1],)) or self._files.get(tuple(parts[-2:]))
         known_risk = known_risk or next((risk for end, risk in self._endings.items() if parts[-1].endswith(end)), None)
         tail = "/".join(parts[-2:])
-        if known_risk or not self._any_pattern.search(tail):
+        if known_risk or not self._any_pattern.fullmatch(tail):
             return known_risk
-        return next((risk for pattern, risk in self._patterns if pattern.search(tail)), None)
-
-
-def _compile_pattern(name: str) -> re.Pattern[str]:
-    """Compile a name in which `*` matches any part of a name, for the end of a path."""
-    return re.compile(r"(?:\A|/)" + "[^/]*".join(map(re.escape, name.split("*"))) + r"\Z")
+        return next((risk for pattern, risk in self._patterns if pattern.fullmatch(tail)), None)
 
 
 _IMPORT: Final = compile_lazily(

@@ -140,7 +140,7 @@ def test_a_code_in_a_comment_is_defined_in_the_docs():
     defined = set(CODE.findall("\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").glob("*.md"))))
     cited = {
         f"{module.path.relative_to(ROOT).as_posix()}: {code}"
-        for module in program()
+        for module in (*program(), *modules("benchmarks", "tests"))
         for remark in remarks(module)
         for code in CODE.findall(remark)
         if code not in defined | OF_THE_FIELD

@@ -96,11 +96,6 @@ def test_caches_and_crash_reports_are_listed_with_their_sizes(project, capsys):
     assert str(fault) in rows
 
 
-@pytest.mark.parametrize(("size", "text"), [(0, "0 B"), (999, "999 B"), (1500, "1.5 KB"), (23_400_000, "23 MB")])
-def test_sizes_are_told_for_people(size, text):
-    assert clean.format_size(size) == text
-
-
 def test_a_report_has_what_helps_and_neither_keys_nor_words(project, monkeypatch, capsys, tmp_path):
     get_config_dir().mkdir(parents=True, exist_ok=True)
     (get_config_dir() / "config.toml").write_text(

@@ -10,7 +10,6 @@ from core.protocol.review import Bulk, Change, Check, FileState, Hunk, Operation
 from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, ReviewApp
 from tests.tui.test_review import resolved, settle, text_of
-from tui.quantities import format_size
 from tui.review import messages as review_messages
 from tui.review.change_list import ChangeList, build_rows
 from tui.review.descriptions import build_badges, describe_attributes, describe_bulk
@@ -141,16 +140,6 @@ def test_what_is_special_is_told_in_plain_words():
     ]
     assert [text.strip() for text, _ in build_badges(change("Makefile", risk="runs"))] == ["⚑ runs"]
     assert [text.strip() for text, _ in build_badges(change("a.py", broken="line 2: ')' is missing"))] == ["✗ syntax"]
-
-
-def test_sizes_are_for_people():
-    assert [format_size(count) for count in (0, 999, 1_000, 12_345, 48_000_000)] == [
-        "0 B",
-        "999 B",
-        "1.0 kB",
-        "12 kB",
-        "48 MB",
-    ]
 
 
 async def test_l_shows_the_list_and_enter_goes_to_the_hunks_of_a_file():

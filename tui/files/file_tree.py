@@ -19,6 +19,7 @@ from textual.widgets import Tree as TreeWidget
 from textual.widgets.tree import TreeNode
 from textual.worker import Worker, WorkerState
 
+from core.protocol.paths import list_parents
 from core.protocol.queries import TreeAnswer, TreeEntry
 from tui.files.messages import FileSelected
 from tui.keymap import get_bindings
@@ -104,7 +105,7 @@ class FileTree(TreeWidget[TreeItem]):
     def set_marks(self, marks: Mapping[str, str]) -> None:
         """Set the pending operation by path; directories that gain or lose an entry by it are read again."""
         before, self._marks = self._marks, dict(marks)
-        self._changed_directories = {above for path in marks for above in _list_parents(path)}
+        self._changed_directories = {above for path in marks for above in list_parents(path)}
         changed_paths = {path for path in before.keys() | marks.keys() if before.get(path) != marks.get(path)}
         self.refresh_paths(changed_paths)
         self._redraw()
@@ -293,12 +294,6 @@ class FileTree(TreeWidget[TreeItem]):
 
 def _find_child(node: Node, name: str) -> Node | None:
     return next((child for child in node.children if child.data and child.data.entry.name == name), None)
-
-
-def _list_parents(path: str) -> Iterable[str]:
-    """Yield the directories of a path, innermost first."""
-    while path := path.rpartition("/")[0]:
-        yield path
 
 
 def _add_deleted(path: str, entries: Iterable[TreeEntry], marks: Mapping[str, str]) -> list[TreeEntry]:

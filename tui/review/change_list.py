@@ -11,6 +11,7 @@ from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
+from core.protocol.paths import list_parents
 from core.protocol.renames import group_renames
 from core.protocol.review import Bulk, Change
 from tui.keymap import get_bindings
@@ -68,7 +69,7 @@ def build_rows(
     listed: set[str] = set()
     for index in indices:
         path = changes[index].path
-        above = [groups[index]] if index in groups else [parent for parent in _list_parents(path) if parent in heads]
+        above = [groups[index]] if index in groups else [parent for parent in list_parents(path) if parent in heads]
         is_open = True
         for depth, name in enumerate(above):
             is_open = (name in toggled_names) == (index in groups)
@@ -91,7 +92,7 @@ def _find_heads(paths: Iterable[str]) -> set[str]:
     """Return the directories that get a row: those with enough files that no directory below them has."""
     direct = Counter(path.rpartition("/")[0] for path in paths)
     heads = set()
-    for name in sorted({above for path in direct for above in _list_parents(f"{path}/")}, key=len, reverse=True):
+    for name in sorted({above for path in direct for above in list_parents(f"{path}/")}, key=len, reverse=True):
         if name and direct[name] >= HEADED_FROM:
             heads.add(name)
         elif name:
@@ -109,21 +110,15 @@ def _has_words(text: str, words: Sequence[str]) -> bool:
 
 def _group_deleted(changes: Sequence[Change], indices: Sequence[int]) -> dict[int, str]:
     """Map deleted files to the topmost directory with nothing but deletions, if there are several."""
-    total = Counter(above for index in indices for above in _list_parents(changes[index].path))
+    total = Counter(above for index in indices for above in list_parents(changes[index].path))
     deleted_indices = [index for index in indices if changes[index].operation == "delete"]
-    deletion_counts = Counter(above for index in deleted_indices for above in _list_parents(changes[index].path))
+    deletion_counts = Counter(above for index in deleted_indices for above in list_parents(changes[index].path))
     wholly = {above for above, files in deletion_counts.items() if files == total[above] >= DELETED_GROUP_FROM}
     tops = {
-        index: next((parent for parent in _list_parents(changes[index].path) if parent in wholly), "")
+        index: next((parent for parent in list_parents(changes[index].path) if parent in wholly), "")
         for index in deleted_indices
     }
     return {index: top for index, top in tops.items() if top}
-
-
-def _list_parents(path: str) -> list[str]:
-    """Return the directories above a path, outermost first."""
-    parts = path.split("/")[:-1]
-    return ["/".join(parts[: count + 1]) for count in range(len(parts))]
 
 
 class ChangeList(CursorView):

@@ -11,9 +11,8 @@ from msgspec.structs import replace
 from core.protocol.events import DiagnosticsReported
 from core.protocol.review import Bulk, Change, Check, FileState, Origin
 from core.state.checks import FAILING, NO_CHECK, can_be_marked, describe_changed_tests, get_check_words
-from core.text.counting import count
+from core.text.counting import count, format_size
 from tui.keymap import insert_keys
-from tui.quantities import format_size
 from tui.text import fit_line, format_path
 from tui.widgets.diagnostics import build_diagnostic_badges
 from tui.widgets.text_rows import measure_text

@@ -8,7 +8,6 @@ calls. The screen passes messages to its `@on` handlers; the action `review.acce
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, TypeVarTuple
@@ -18,6 +17,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker
 
+from core.patterns import compile_lazily
 from core.protocol import commands, queries
 from tui.bridge import Bridge, SessionRequest
 from tui.chat.prompt import Prompt
@@ -39,7 +39,7 @@ W = TypeVar("W", bound=Widget)
 Ts = TypeVarTuple("Ts")
 Handler = Callable[..., Awaitable[None] | None]
 # Errors of the engine begin in lower case, to follow a colon. Other first words may be names of files or settings.
-_FIRST_WORD: Final = re.compile(r"\A(?:an?|it|no|only|the|there|this)\b(?= )")
+_FIRST_WORD: Final = compile_lazily(r"\A(?:an?|it|no|only|the|there|this)\b(?= )")
 
 
 class ScreenContext:

@@ -18,6 +18,7 @@ from core.protocol.events import Notice, ReasoningDropped
 from core.protocol.messages import AssistantMessage, Message
 from core.providers.wire.request_bytes import has_reasoning
 from core.state.session import SessionState
+from core.text.counting import count
 
 REASONING_REFUSED = "reasoning_refused"
 ALL_ELSE_STAYS = "Everything else in the conversation stays."
@@ -26,15 +27,15 @@ ALL_ELSE_STAYS = "Everything else in the conversation stays."
 def drop_refused_reasoning(state: SessionState, error: ProviderError, model: str, emit: Emit) -> bool:
     """Drop the reasoning of all answers so far if the API refused it. Returns False for other errors, or without
     any."""
-    count = len(_list_answers_with_reasoning(state.messages))
+    answers = len(_list_answers_with_reasoning(state.messages))
     wires = (message.wire for message in state.messages if isinstance(message, AssistantMessage))
     if error.code != REASONING_REFUSED or all(wire is None for wire in wires):
         return False
-    emit(ReasoningDropped(answers=count))
+    emit(ReasoningDropped(answers=answers))
     emit(
         Notice(
             level="warning",
-            message=f"{_format_count(count)} was refused by {model} and is no longer sent.",
+            message=f"{format_dropped(answers)} was refused by {model} and is no longer sent.",
             hint=f"{ALL_ELSE_STAYS} The whole conversation is sent uncached once.",
         )
     )
@@ -51,7 +52,7 @@ def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: E
         reason = "it came from another model"
     else:
         reason = "the conversation before it has changed"
-    message = f"{_format_count(report.dropped_reasoning)} is no longer sent: {reason}."
+    message = f"{format_dropped(report.dropped_reasoning)} is no longer sent: {reason}."
     emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
 
 
@@ -61,10 +62,10 @@ def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], i
     return stripped_messages, sum(_is_bound(message) and has_reasoning(message.wire) for message in messages)
 
 
-def notify_shortened(emit: Emit, count: int, fresh: int) -> None:
-    """Notify the user that a compaction dropped `count` answers' reasoning, and that `fresh` tokens are read anew."""
-    if count:
-        message = f"{_format_count(count)} is no longer sent: the conversation before it was shortened."
+def notify_shortened(emit: Emit, answers: int, fresh: int) -> None:
+    """Notify the user that a compaction dropped the reasoning of this many answers; `fresh` tokens are read anew."""
+    if answers:
+        message = f"{format_dropped(answers)} is no longer sent: the conversation before it was shortened."
         emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS} About {fresh:,} tokens are sent uncached."))
 
 
@@ -76,5 +77,6 @@ def _is_bound(message: Message) -> TypeGuard[AssistantMessage]:
     return isinstance(message, AssistantMessage) and message.wire is not None and bool(message.wire.binding)
 
 
-def _format_count(count: int) -> str:
-    return f"The reasoning of {count} earlier answer{'' if count == 1 else 's'}"
+def format_dropped(answers: int) -> str:
+    """Format the number of answers without their reasoning, as the start of a sentence."""
+    return f"The reasoning of {count('earlier answer', answers)}"

@@ -17,6 +17,7 @@ from core.agent.context.token_meter import measure_messages
 from core.patterns import compile_lazily
 from core.protocol.events import DroppedSpan
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.text.counting import count
 
 _SECTION: Final = compile_lazily(r"^<([a-z_]+)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
 _BLOCK: Final = compile_lazily(r"^<(file|rule) ([^>\n]*)(?<!/)>\n(.*?)\n</\1>$", re.DOTALL | re.MULTILINE)
@@ -180,4 +181,4 @@ def _join(name: str, reason: str, spans: Sequence[DroppedSpan], size: int, *, pr
 
 
 def _count(messages: Sequence[Message]) -> str:
-    return f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
+    return count("message", len(messages))

@@ -29,6 +29,7 @@ from core.protocol.messages import UserMessage
 from core.protocol.review import VerdictRecord
 from core.sandbox.results import describe_end
 from core.state.session import SessionState
+from core.text.lines import clip
 from core.tools.builtin.dialogue import format_answers
 from core.tools.toolset import Toolset
 
@@ -192,18 +193,14 @@ def return_steers(state: SessionState, emit: Callable[[AnyEvent], None]) -> None
 def summarize_answers(questions: Sequence[Question], answers: Sequence[QuestionAnswer]) -> str:
     """Format answers, one line per question, for the chat."""
     answers_by_question = {answer.question: answer for answer in answers}
+    pairs = ((question, answers_by_question.get(question.id)) for question in questions)
     return "\n".join(
-        f"{_clip_line(question.text)} → {_format_answer(question, answers_by_question[question.id])}"
-        for question in questions
-        if question.id in answers_by_question
+        f"{clip(' '.join(question.text.split()), MAX_QUESTION)} → {_format_answer(question, answer)}"
+        for question, answer in pairs
+        if answer is not None
     )
 
 
 def _format_answer(question: Question, answer: QuestionAnswer) -> str:
     labels = {option.id: option.label for option in question.options}
     return "; ".join([*(labels.get(key, key) for key in answer.options), *filter(None, [answer.text])])
-
-
-def _clip_line(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_QUESTION else f"{line[: MAX_QUESTION - 1]}…"

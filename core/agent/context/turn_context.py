@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
@@ -32,6 +33,9 @@ from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.toolset import Toolset
+
+if TYPE_CHECKING:
+    from core.agent.answer.side_requests import SideRequests
 
 
 class BuildTarget(Struct, frozen=True):
@@ -92,6 +96,12 @@ class TurnContext(Struct, kw_only=True):
     def window(self) -> int:
         """The window of the current model in tokens; 0 = not known."""
         return self.settings.context.window or self.routes.current.window
+
+    def build_side_requests(self) -> SideRequests:
+        """Build the sender of model calls outside the conversation; what they use counts in this turn."""
+        from core.agent.answer.side_requests import SideRequests  # a session is opened before any model is asked
+
+        return SideRequests(self.routes, self.budget, self.emit, self.id, private=self.is_private)
 
     def use_settings(self, settings: Settings) -> None:
         """Replace the settings at once, also for the running turn."""

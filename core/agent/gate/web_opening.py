@@ -53,7 +53,7 @@ def explain_no_search(context: TurnContext) -> str | None:
     """Explain why the web can't be searched in a turn, as a part of a sentence; None: it can."""
     settings, route = context.settings.web.search, context.routes.current
     if settings.provider != "model":
-        return settings.explain_absence() or None
+        return settings.explain_absence()
     provider: object = route.provider
     has_search = isinstance(provider, SearchingProvider) and provider.can_search(route.model)
     return None if has_search else f"the API of {route.id} has no built-in search"
@@ -64,9 +64,7 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
 
     `wrap`: wraps that many characters from the start of the page. Raises `WebFailed`.
     """
-    from core.agent.answer.side_requests import SideRequests
-
-    side = SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
+    side = context.build_side_requests()
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
         room = min(MAX_ASKED_CHARS, (route.window or MAX_ASKED_CHARS) * 2)  # about half of the window
         prompt = UserMessage(content=f"{wrap(room)}\n\nThe question: {mask_secrets(question)}")

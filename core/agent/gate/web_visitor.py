@@ -13,7 +13,6 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from core.agent.answer.side_requests import SideRequests
 from core.agent.base.approvals import Approver
 from core.agent.base.call_lease import CallLease
 from core.agent.base.prompt_tags import escape_attribute, escape_tags
@@ -47,11 +46,10 @@ class ModelFindings(Struct, frozen=True, kw_only=True):
 async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFindings:
     """Search the web by the API of the conversation's model, which must support that. Raises `WebFailed`."""
     route = replace(context.routes.current, effort="")
-    side = SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
     question, search = UserMessage(content=query.text), HostedSearch(query.allowed, query.blocked)
     system = render("web_search_by_model", blocked=query.blocked)
     try:
-        text, answer = await side.search(route, system, [question], search)
+        text, answer = await context.build_side_requests().search(route, system, [question], search)
     except ProviderError as problem:
         raise WebFailed(problem.message, hint=problem.hint, code="no_search") from None
     items = answer.items if answer is not None else ()

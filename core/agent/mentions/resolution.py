@@ -24,6 +24,7 @@ from core.agent.mentions.mention_syntax import (
 from core.agent.mentions.sources import ContextSources
 from core.errors import AgentTuiError, MentionRefused, PathRefused, WebFailed
 from core.protocol.queries import ContextItem, ContextProblem, PromptContextAnswer
+from core.text.counting import count
 
 MAX_MENTIONS: Final = 30
 MAX_PLACES: Final = 60  # definitions of one mentioned name
@@ -178,7 +179,7 @@ def _clip_end(sources: ContextSources, path: str, start: int, end: int) -> int:
     if text is None:
         raise MentionRefused(f"{path} is not text, or is too large to quote lines from.")
     if start > len(text):
-        raise MentionRefused(f"{path} has {len(text)} line{'' if len(text) == 1 else 's'}.")
+        raise MentionRefused(f"{path} has {count('line', len(text))}.")
     return min(end, len(text))
 
 

@@ -30,6 +30,7 @@ from core.sessions.store import SessionStore
 from core.shadow.shadow import Shadow
 from core.state.session import SessionState
 from core.text.counting import count
+from core.text.lines import clip
 
 AGENT_PREFIX: Final = "agent-"
 MAX_OUTPUT: Final = 30_000  # characters of a command's output
@@ -132,12 +133,11 @@ class OpenSession(Struct, frozen=True, kw_only=True):
             return f"(not available: {failed.message})"
 
     def _find_diff(self) -> ContextItem:
-        count = len(self.state.changes)
-        if not count:
+        if not self.state.changes:
             raise MentionRefused(
                 "nothing is pending.", hint="@diff is your pending changes; @branch is what is committed."
             )
-        return _item("diff", f"@diff · {count} file{'' if count == 1 else 's'}", "what is pending")
+        return _item("diff", f"@diff · {count('file', len(self.state.changes))}", "what is pending")
 
     def _iterate_diff(self) -> Iterator[str]:
         for change in self.shadow.list_changes():
@@ -260,5 +260,4 @@ def _describe_session(info: SessionInfo, prompts: list[str]) -> Iterator[str]:
     )
     yield "What the user asked, in order:"
     for number, prompt in enumerate(prompts[-MAX_PROMPTS:], max(len(prompts) - MAX_PROMPTS, 0) + 1):
-        line = " ".join(prompt.split())
-        yield f"{number}. {line if len(line) <= MAX_PROMPT else f'{line[:MAX_PROMPT]}…'}"
+        yield f"{number}. {clip(' '.join(prompt.split()), MAX_PROMPT)}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from core.agent.answer.side_requests import SideRequests
 from core.agent.base.approvals import Approver
 from core.agent.base.name_lookup import open_lookup
 from core.agent.context.turn_context import TurnContext
@@ -18,7 +17,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
         # Only edits that rules can't place need this module, so it is not imported at the start.
         from core.agent.gate.edit_agent import resolve_edit
 
-        return await resolve_edit(build_side_requests(context), request)
+        return await resolve_edit(context.build_side_requests(), request)
 
     return CapabilityFactory(
         approver=Approver(context.user, context.permissions, context.emit, context.hooks),
@@ -32,12 +31,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
     )
 
 
-def build_side_requests(context: TurnContext) -> SideRequests:
-    """Build the sender of model calls outside the conversation."""
-    return SideRequests(context.routes, context.budget, context.emit, context.id, private=context.is_private)
-
-
 def build_compactor(context: TurnContext) -> Compactor:
     """Build the compactor of the session's history."""
-    side = build_side_requests(context)
+    side = context.build_side_requests()
     return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)

@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from fnmatch import fnmatchcase
 from math import ceil
 from pathlib import Path
 from typing import Final, TextIO
@@ -44,6 +43,7 @@ from core.patterns import compile_lazily
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
+from core.protocol.paths import is_named_by
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change
 from core.sessions.log import STATE_LOST
@@ -394,7 +394,9 @@ def _list_acceptances(state: SessionState, patterns: Sequence[str]) -> list[cmd.
 
 def _is_wanted(change: Change, patterns: Sequence[str]) -> bool:
     """Return True if a change is among those that are accepted by name."""
-    return any(_matches(path, pattern) for path in (change.path, change.renamed_from) if path for pattern in patterns)
+    return any(
+        is_named_by(path, pattern) for path in (change.path, change.renamed_from) if path for pattern in patterns
+    )
 
 
 def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
@@ -402,8 +404,4 @@ def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
     if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(patterns):
         return bool(state.changes) or any(bulk.needs_verdict for bulk in state.review.bulks)
     has_match = any(_is_wanted(change, patterns) for change in state.changes.values())
-    return has_match or any(_matches(bulk.root, pattern) for bulk in state.review.bulks for pattern in patterns)
-
-
-def _matches(path: str, pattern: str) -> bool:
-    return path == pattern or path.startswith(f"{pattern}/") or pattern == "." or fnmatchcase(path, pattern)
+    return has_match or any(is_named_by(bulk.root, pattern) for bulk in state.review.bulks for pattern in patterns)

@@ -21,7 +21,7 @@ from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
 from core.records import decode_json, parse_json
 from core.state.findings import SEVERITIES
-from core.text.counting import count
+from core.text.counting import count, format_size
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
 from core.text.well_formed import encode_record
@@ -106,7 +106,7 @@ def _format_bulk(bulk: PendingBulk) -> str:
     deletions = f", {bulk.deleted:,} deleted" if bulk.deleted else ""
     description = "git state" if bulk.kind == "git" else "too large to show line by line"
     files = f"{bulk.files:,} {'file' if bulk.files == 1 else 'files'}"
-    size = f"{files}, {bulk.bytes / 1e6:.1f} MB{deletions}"
+    size = f"{files}, {format_size(bulk.bytes)}{deletions}"
     return f"{display_name(bulk.root)} ({description}: {size}){_explain(is_protected=False, conflict=bulk.conflict)}"
 
 
@@ -404,14 +404,14 @@ class JsonAnswer(Struct, eq=False):
                 value = parse_json(text, parse_constant=_refuse_constant)
             except (ValueError, RecursionError):
                 continue
-            self.problem = self._find_fault(value)
+            self.problem = self._find_fault(value) or ""
             if not self.problem:
                 self.value, self.text = value, json.dumps(value, ensure_ascii=False)
                 return True
         return False
 
-    def _find_fault(self, value: object) -> str:
-        """Return why a value is not valid, "" = it is. References that lead out of the schema are not followed."""
+    def _find_fault(self, value: object) -> str | None:
+        """Return why a value is not valid; None: it is. References that lead out of the schema are not followed."""
         from jsonschema import Draft202012Validator
         from jsonschema.exceptions import best_match
         from jsonschema.validators import validator_for
@@ -421,7 +421,7 @@ class JsonAnswer(Struct, eq=False):
             error = best_match(validator.iter_errors(value))
         except Exception as problem:  # the library fails on dangling references and invalid patterns
             return f"the schema can't be used: {_shorten_problem(str(problem))}."
-        return "" if error is None else f"at {error.json_path}: {_shorten_problem(error.message)}."
+        return None if error is None else f"at {error.json_path}: {_shorten_problem(error.message)}."
 
 
 def _refuse_constant(name: str) -> NoReturn:

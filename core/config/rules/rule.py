@@ -8,8 +8,9 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.config.rules.globs import matches
 from core.protocol.events import LoadedRule, RuleKind
+from core.protocol.paths import is_below
+from core.text.path_patterns import matches
 
 MAX_TOTAL_BYTES = 128 * 1024
 MEMORY_REASON = "memory: a note you accepted"
@@ -112,7 +113,7 @@ def _choose(rule: AgentRule, current_directory: str, paths: Sequence[str], menti
     """Decide on one rule by itself."""
     if rule.path in mentions or rule.owner in mentions:
         return RuleChoice(rule=rule, binds=True, reason="named in the prompt")
-    is_enclosing = not rule.scope or current_directory == rule.scope or current_directory.startswith(f"{rule.scope}/")
+    is_enclosing = not rule.scope or is_below(current_directory, rule.scope)
     match = rule.find_match(paths)
     if rule.kind in _UNCONDITIONAL:
         if is_enclosing:

@@ -51,11 +51,11 @@ class AlignedDraft:
         return Counter(line.strip() for line in self.lines.bodies)
 
 
-def find_objection(aligned: AlignedDraft) -> str:
-    """Return why the result may be wrong; "" = no check objects."""
+def find_objection(aligned: AlignedDraft) -> str | None:
+    """Return why the result may be wrong; None: no check objects."""
     if _is_marker_emptied(aligned):
         return "it puts code where it says that code is unchanged"
-    return next(filter(None, (find(aligned) for find in _OBJECTIONS)), "")
+    return next(filter(None, (find(aligned) for find in _OBJECTIONS)), None)
 
 
 def _is_marker_emptied(aligned: AlignedDraft) -> bool:
@@ -86,7 +86,7 @@ def _find_exact_line(aligned: AlignedDraft, token: int, old: int | None) -> int 
     return old if aligned.tokens[token].text.strip() == aligned.lines.bodies[old].strip() else None
 
 
-def _find_possible_version(aligned: AlignedDraft) -> str:
+def _find_possible_version(aligned: AlignedDraft) -> str | None:
     """Object to a new line next to a retained one that it may be meant to replace."""
     for above, below in pairwise(aligned.rows):
         fresh, old_row = (above, below) if below.token is None else (below, above)
@@ -96,10 +96,10 @@ def _find_possible_version(aligned: AlignedDraft) -> str:
         is_neighbour = token.is_exposed and measure_depth(old) == token.depth
         if is_neighbour and is_possible_version(token.text.strip(), old.strip()):
             return f"{token.text.strip()[:80]!r} may be new, or take the place of line {old_row.old + 1}"
-    return ""
+    return None
 
 
-def _find_ambiguous_container(aligned: AlignedDraft) -> str:
+def _find_ambiguous_container(aligned: AlignedDraft) -> str | None:
     """Object to a draft that begins inside of a block and only has lines that several such blocks have."""
     texts = ["" if token.kind != "line" else token.text.strip() for token in aligned.tokens]
     above = find_owners(texts, [token.depth for token in aligned.tokens])
@@ -112,10 +112,10 @@ def _find_ambiguous_container(aligned: AlignedDraft) -> str:
     is_placed = any(counts[old] == 1 and (texts[token] == old or (token, old) in tops) for token, old in matches)
     if not is_placed and any(aligned.tokens[token].depth for token, _ in tops):
         return f"there is more than one {tops[0][1][:80]!r}, and it does not say which one it is in"
-    return ""
+    return None
 
 
-def _find_double_definition(aligned: AlignedDraft) -> str:
+def _find_double_definition(aligned: AlignedDraft) -> str | None:
     """Object to a definition whose name is already defined in its scope, or to a line that its scope already has."""
     raw_lines = [
         aligned.lines.bodies[row.old or 0] if row.token is None else aligned.tokens[row.token].text
@@ -140,10 +140,10 @@ def _find_double_definition(aligned: AlignedDraft) -> str:
         ):
             return f"{text[:80]!r} would be there twice"
         fresh_by_name[name] = fresh or fresh_by_name.get(name, False)
-    return ""
+    return None
 
 
-def _find_copied_context(aligned: AlignedDraft) -> str:
+def _find_copied_context(aligned: AlignedDraft) -> str | None:
     """Object to duplicates of lines that the file has once: they only say where the draft belongs."""
     counts = aligned.counts
     retained_lines = {aligned.lines.bodies[row.old].strip() for row in aligned.rows if row.old is not None}
@@ -157,10 +157,10 @@ def _find_copied_context(aligned: AlignedDraft) -> str:
     container = next(
         (line for line in fresh if line not in counts and any(long_line in line for long_line in long_lines)), ""
     )
-    return f"{container[:80]!r} may be new, or take the place of a line that it holds" if container else ""
+    return f"{container[:80]!r} may be new, or take the place of a line that it holds" if container else None
 
 
-def _find_repeated_line(aligned: AlignedDraft) -> str:
+def _find_repeated_line(aligned: AlignedDraft) -> str | None:
     """Object to a new line next to a retained line that equals it, and to a marker that covers nothing."""
     for above, below in pairwise(aligned.rows):
         for fresh, old_row in ((above, below), (below, above)):
@@ -172,10 +172,10 @@ def _find_repeated_line(aligned: AlignedDraft) -> str:
             between = aligned.tokens[above.token + 1 : below.token]
             if any(token.kind == "marker" for token in between):
                 return "one of its markers stands for nothing"
-    return ""
+    return None
 
 
-def _find_replaced_overload(aligned: AlignedDraft) -> str:
+def _find_replaced_overload(aligned: AlignedDraft) -> str | None:
     """Object to another signature for one of several overloads, if a marker covers the overloads before it."""
     keys = Counter((parse_line_key(line), measure_depth(line)) for line in aligned.lines.bodies)
     for above, row in pairwise(aligned.rows):
@@ -185,10 +185,10 @@ def _find_replaced_overload(aligned: AlignedDraft) -> str:
         key = parse_line_key(old) or ""
         if old != new and key.startswith("definition ") and keys[key, measure_depth(aligned.lines.bodies[row.old])] > 1:
             return f"{new[:80]!r} may be new, or take the place of line {row.old + 1}"
-    return ""
+    return None
 
 
-def _find_deleted_definition(aligned: AlignedDraft) -> str:
+def _find_deleted_definition(aligned: AlignedDraft) -> str | None:
     """Object to deleting a definition at the start or the end of its scope, where a marker may have been forgotten."""
     retained_indexes = [row.old for row in aligned.rows if row.old is not None]
     draft_keys = {parse_line_key(token.text) for token in aligned.tokens}
@@ -201,20 +201,20 @@ def _find_deleted_definition(aligned: AlignedDraft) -> str:
             outer = [measure_depth(bodies[edge]) < depth for edge in (above, below) if 0 <= edge < len(bodies)]
             if len(outer) < 2 or any(outer):
                 return f"{bodies[index].strip()[:80]!r} would be deleted, and the edit does not mention it"
-    return ""
+    return None
 
 
-def _find_unmarked_end(aligned: AlignedDraft) -> str:
+def _find_unmarked_end(aligned: AlignedDraft) -> str | None:
     """Object to lines before or after the draft without a marker: they may be meant to stay or to be removed. A draft
     of a single block needs no marker around it if a marker right below its head shows that the head only locates it."""
     nonblank_tokens = [token for token in aligned.tokens if token.text.strip()]
     row_indexes = [index for index, row in enumerate(aligned.rows) if row.token is not None]
     if not nonblank_tokens or not row_indexes:
-        return ""
+        return None
     kinds = [token.kind for token in nonblank_tokens]
     has_head = kinds[0] != "marker" and "marker" in kinds[1:3]
     if has_head and is_single([token.text for token in nonblank_tokens if token.kind == "line"]):
-        return ""
+        return None
     ends = [aligned.rows[: row_indexes[0]]] if kinds[0] != "marker" else []
     ends += [aligned.rows[row_indexes[-1] + 1 :]] if kinds[-1] != "marker" else []
     for rows in ends:
@@ -223,7 +223,7 @@ def _find_unmarked_end(aligned: AlignedDraft) -> str:
         ]
         if 0 < len(retained_indexes) <= MOST_OPEN:
             return f"line {retained_indexes[0] + 1} may stay or go, as no marker says so"
-    return ""
+    return None
 
 
 _OBJECTIONS: Final = (
@@ -245,8 +245,8 @@ def check_parses(path: str, before: str, after: str) -> str:
     return after
 
 
-def find_unmentioned_change(before: str, after: str, draft: str) -> str:
-    """Describe a change that the draft does not mention; "" = there is none."""
+def find_unmentioned_change(before: str, after: str, draft: str) -> str | None:
+    """Describe a change that the draft does not mention; None: there is none."""
     first, old_last, last = find_changed_span(before, after)
     if max(old_last, last) - first > _MAX_COMPARED:
         return f"lines {first}-{old_last} would change, which is more than can be checked"
@@ -259,7 +259,7 @@ def find_unmentioned_change(before: str, after: str, draft: str) -> str:
     objections = (
         mentions.find_objection((start + i1, start + i2), new[start + j1 : start + j2]) for _, i1, i2, j1, j2 in changes
     )
-    return next(filter(None, objections), "")
+    return next(filter(None, objections), None)
 
 
 def _find_dropped(old: Sequence[str], new: Sequence[str], draft: Sequence[str]) -> str:
@@ -282,8 +282,8 @@ class _Mentioned:
         names = {key for line in informative_lines if (key := parse_line_key(line)) is not None}
         self._near_flags = [line.strip() in informative_lines or parse_line_key(line) in names for line in old]
 
-    def find_objection(self, removed_span: tuple[int, int], new: Sequence[str]) -> str:
-        """Return why the lines `removed_span` (0-indexed, the end excluded) may not become `new`; "" = they may."""
+    def find_objection(self, removed_span: tuple[int, int], new: Sequence[str]) -> str | None:
+        """Return why the lines `removed_span` (0-indexed, the end excluded) may not become `new`; None: they may."""
         for line in map(str.strip, new):
             if line not in self._file_lines and (line not in self._lines or is_marker(line)):
                 return f"the line {line[:120]!r} is neither in the file nor a line of code in the draft"
@@ -293,4 +293,4 @@ class _Mentioned:
         )
         if moves and not any(self._near_flags[max(0, start - REACH) : stop + REACH]):
             return f"lines {start + 1}-{max(stop, start + 1)} would change, and the draft speaks of nothing near them"
-        return ""
+        return None

@@ -39,12 +39,12 @@ class GapRules:
         self._anchors = [[token for token in piece if self._is_anchor(token)] for piece in self._pieces]
         self._removal_patterns = [compile_subject(token.removed) for token in draft.tokens if token.kind == "removal"]
 
-    def find_violation(self) -> str:
-        """Return why a piece may not belong where it was placed, or why lines may not be removed; "" = no objection."""
+    def find_violation(self) -> str | None:
+        """Return why a piece may not belong where it was placed, or why lines may not be removed; None: both may."""
         positions = (self._judge_piece(number) for number in range(len(self._pieces)))
-        return next(filter(None, positions), "") or next(filter(None, map(self._judge_gap, self._gaps)), "")
+        return next(filter(None, positions), None) or next(filter(None, map(self._judge_gap, self._gaps)), None)
 
-    def _judge_piece(self, number: int) -> str:
+    def _judge_piece(self, number: int) -> str | None:
         piece, anchors = self._pieces[number], self._anchors[number]
         excerpt = repr(self.tokens[piece[0]].text.strip()[:80])
         if not any(self._anchors) and sum(_SECTION.fullmatch(line) is not None for line in self.lines) > 1:
@@ -62,9 +62,9 @@ class GapRules:
                 return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or belong where the file has it"
         if not self._has_unique_position(number, runs):
             return f"{excerpt} and what is next to it fit in more than one place"
-        return ""
+        return None
 
-    def _judge_lone_piece(self, piece: Sequence[int], label: str) -> str:
+    def _judge_lone_piece(self, piece: Sequence[int], label: str) -> str | None:
         """Object to a piece without an anchor that is not below a shown head, that names a definition which stays next
         to it, or that replaces a line inside of a block that the draft does not show."""
         is_inside = self.draft.is_inside(piece[0])
@@ -76,7 +76,7 @@ class GapRules:
             is_open = any(self.draft.depths[old] > 0 or OPENS.search(self.lines[old]) for old in gap.removed)
             if is_open and not is_inside:
                 return f"{label} may be new, or take the place of line {gap.removed[0] + 1}"
-        return ""
+        return None
 
     def _repeats_name(self, gap: Gap) -> bool:
         """True if one of the outermost added lines names the same thing as a retained line of its block."""
@@ -172,7 +172,7 @@ class GapRules:
                 placement_flags[lower] = is_held and self._is_nearest(runs[lower], end, start)
         return all(placement_flags)
 
-    def _judge_gap(self, gap: Gap) -> str:
+    def _judge_gap(self, gap: Gap) -> str | None:
         """Object to lines that are removed without two anchors around them, and to duplicates of a definition."""
         if twice := self._find_second_definition(gap):
             return f"{twice[:80]!r} would be there twice"
@@ -187,7 +187,7 @@ class GapRules:
             or self._is_rewritten_end(gap, removed_indexes)
             or self._is_whole_block(gap, removed_indexes)
         ):
-            return ""
+            return None
         return f"line {removed_indexes[0] + 1} would be deleted, and it does not say so"
 
     def _may_rewrite_start(self, gap: Gap) -> bool:
@@ -198,7 +198,7 @@ class GapRules:
             return False
         return self.tokens[gap.added[0]].depth > self.tokens[head].depth
 
-    def _find_duplicate_end(self, gap: Gap) -> str:
+    def _find_duplicate_end(self, gap: Gap) -> str | None:
         """Return a removed line that equals an end of the piece, if the other side of that end is an end of the file:
         the removed line may be the one that the draft shows."""
         first, last = self.draft.markers[0], self.draft.markers[-1]
@@ -207,7 +207,7 @@ class GapRules:
         pieces = [piece for piece in open_ends if any(token in piece for token in sides)]
         outer = {token for piece in pieces for token in (piece[0], piece[-1]) if token in self.draft.same}
         rows = {self.tokens[token].text.rstrip() for token in outer if is_distinctive(self.tokens[token].text)}
-        return next((self.lines[index].strip() for index in gap.removed if self.lines[index] in rows), "")
+        return next((self.lines[index].strip() for index in gap.removed if self.lines[index] in rows), None)
 
     def _is_mentioned(self, index: int, gap: Gap) -> bool:
         """True if the draft says that a line is removed, if it is the only line of its name in its block and exactly
@@ -324,7 +324,7 @@ class GapRules:
         is_known = any(is_distinctive(row) and row in self.draft.stripped_lines for row in rows)
         return bool(outer) and not is_known and len(removed_indexes) <= len(gap.added)
 
-    def _find_second_definition(self, gap: Gap) -> str:
+    def _find_second_definition(self, gap: Gap) -> str | None:
         """Return the head of an added definition if its scope retains a definition of that name and kind."""
         min_depth, scope = self._measure_scope(gap)
         for token in gap.added:
@@ -339,7 +339,7 @@ class GapRules:
             for index in rivals if not self._is_decorated(token) else ():
                 if self._has_same_prefix(row, index, key) and self._find_scope(index, min_depth) == scope:
                     return row
-        return ""
+        return None
 
     def _is_retained(self, index: int) -> bool:
         return index not in self._removed_lines and index not in self._matched_lines

@@ -38,13 +38,13 @@ _TELLING: Final = 8  # characters of a text that is informative
 _SHARED: Final = 0.5  # part of the words of new lines above which they may be a version of their neighbours
 
 
-def find_violation(draft: MarkedDraft) -> str:
-    """Return why the result of a draft with markers breaks the rules; "" = it breaks none."""
+def find_violation(draft: MarkedDraft) -> str | None:
+    """Return why the result of a draft with markers breaks the rules; None: it breaks none."""
     if not draft.markers:
-        return ""
+        return None
     rules = _MarkerRules(draft)
     return (
-        next(filter(None, map(rules.judge_gap, draft.iterate_gaps())), "")
+        next(filter(None, map(rules.judge_gap, draft.iterate_gaps())), None)
         or rules.find_stray_piece()
         or GapRules(draft).find_violation()
     )
@@ -80,7 +80,7 @@ class _MarkerRules:
         self._retained_lines = {line for index, line in enumerate(draft.lines) if index not in removed_indexes}
         self._removal_patterns = [compile_subject(token.removed) for token in draft.tokens if token.kind == "removal"]
 
-    def judge_gap(self, gap: Gap) -> str:
+    def judge_gap(self, gap: Gap) -> str | None:
         if gap.is_split:
             return "one of its markers stands for nothing"
         if twice := self._find_second_import(gap) or self._find_misplaced_line(gap):
@@ -93,9 +93,9 @@ class _MarkerRules:
             return self._judge_inside(gap, [index for index in lost_indexes if is_informative(self.bodies[index])])
         if lost_indexes and not self._shows_whole_block(gap):
             return self._report_removed(lost_indexes)
-        return "" if gap.removed else self._judge_addition(gap)
+        return None if gap.removed else self._judge_addition(gap)
 
-    def _find_second_import(self, gap: Gap) -> str:
+    def _find_second_import(self, gap: Gap) -> str | None:
         """Object to a new import at the top level that the file retains elsewhere: that one may be meant to be
         removed."""
         added_lines = [token.text.rstrip() for token in (self.tokens[index] for index in gap.added) if token.depth == 0]
@@ -105,9 +105,9 @@ class _MarkerRules:
             for row in added_lines
             if _IMPORT_LINE.match(row) and row in self._retained_lines and row not in removed_lines
         )
-        return next((f"{row[:80]!r} would be there twice" for row in repeats), "")
+        return next((f"{row[:80]!r} would be there twice" for row in repeats), None)
 
-    def _find_misplaced_line(self, gap: Gap) -> str:
+    def _find_misplaced_line(self, gap: Gap) -> str | None:
         """Object to lines that are added at an end of the edit without a marker, if the file has them elsewhere and
         others of it are removed: the edit may begin or end there."""
         first, last = self.draft.markers[0], self.draft.markers[-1]
@@ -115,7 +115,7 @@ class _MarkerRules:
         is_at_end = gap.right is None and bool(gap.added) and gap.added[-1] > last
         draft_lines = {token.text.strip() for token in self.tokens}
         if sum(is_informative(row) and row not in draft_lines for row in self._removed_texts) < _FEW:
-            return ""
+            return None
         ends = ([gap.added] if is_at_start else []) + ([gap.added[::-1]] if is_at_end else [])
         for rows in ([self.tokens[index].text.strip() for index in end] for end in ends):
             known_rows = list(takewhile(self.draft.stripped_lines.__contains__, rows))
@@ -124,12 +124,12 @@ class _MarkerRules:
                 is_informative(row) and not CONTINUED.match(row) and not _IMPORT_LINE.match(row) for row in known_rows
             ):
                 return f"{known_rows[0][:80]!r} is elsewhere in the file"
-        return ""
+        return None
 
-    def _report_removed(self, removed_indexes: Sequence[int]) -> str:
-        return f"line {removed_indexes[0] + 1} would be deleted, and it does not say so" if removed_indexes else ""
+    def _report_removed(self, removed_indexes: Sequence[int]) -> str | None:
+        return f"line {removed_indexes[0] + 1} would be deleted, and it does not say so" if removed_indexes else None
 
-    def _judge_inside(self, gap: Gap, lost_indexes: Sequence[int]) -> str:
+    def _judge_inside(self, gap: Gap, lost_indexes: Sequence[int]) -> str | None:
         """Object to lines that would be removed within a piece: more than are added at an end of the file without a
         marker; many between lines that the file has twice; or those next to an uninformative line at a marker, unless
         that line closes their block."""
@@ -163,7 +163,7 @@ class _MarkerRules:
             is_placed = has_marker or len(self.draft.find_positions(run)) == 1 or any(map(_is_named, run))
             if run and len(lost_indexes) > added_count + _MANY and not is_placed:
                 return self._report_removed(lost_indexes)
-        return ""
+        return None
 
     def _is_rewritten(self, removed_indexes: Sequence[int], gap: Gap) -> bool:
         """True if the removed lines are in a definition shown by its head, or every one has a similar added line."""
@@ -258,7 +258,7 @@ class _MarkerRules:
                     break
         return False
 
-    def _judge_addition(self, gap: Gap) -> str:
+    def _judge_addition(self, gap: Gap) -> str | None:
         """Object to new lines next to a marker that may replace lines which the marker covers."""
         new = [self.tokens[index].text for index in gap.added]
         head = new[0].strip()
@@ -277,7 +277,7 @@ class _MarkerRules:
             or BRANCH.match(head)
             or head in ("{", "[")
         ):
-            return ""
+            return None
         nonblank_indexes = [index for index, body in enumerate(self.bodies) if body.strip()]
         above = [index for index in nonblank_indexes if gap.left is not None and index <= (gap.left.old or 0)][
             -len(new) :
@@ -291,9 +291,9 @@ class _MarkerRules:
             neighbours and _measure_shared_words(new, [self.bodies[index] for index in neighbours]) > _SHARED
         ):
             return f"{head[:80]!r} may be new, or take the place of line {neighbours[0] + 1}"
-        return ""
+        return None
 
-    def find_stray_piece(self) -> str:
+    def find_stray_piece(self) -> str | None:
         """Object to a piece that has no hold in the file where it was placed."""
         gaps = list(self.draft.iterate_gaps())
         versions = {token for gap in gaps for token in self._find_versions(gap)}

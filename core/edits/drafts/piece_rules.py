@@ -30,18 +30,18 @@ class PieceRules:
     def __init__(self, draft: MarkedDraft, versions: Collection[int], whole_tokens: frozenset[int]) -> None:
         self.draft, self.tokens, self._versions, self._whole = draft, draft.tokens, versions, whole_tokens
 
-    def find_stray_piece(self) -> str:
-        """Return why a piece may not belong where it was placed; "" = no objection."""
-        return next(filter(None, map(self._judge, self.draft.iterate_pieces())), "")
+    def find_stray_piece(self) -> str | None:
+        """Return why a piece may not belong where it was placed; None: no objection."""
+        return next(filter(None, map(self._judge, self.draft.iterate_pieces())), None)
 
-    def _judge(self, piece: Sequence[int]) -> str:
+    def _judge(self, piece: Sequence[int]) -> str | None:
         anchors = [index for index in piece if self.is_anchor(index)]
         runs = self.draft.split_runs(anchors)
         excerpt = repr(self.tokens[piece[0]].text.strip()[:80])
         if not anchors:
-            return "" if self._is_self_contained(piece) else f"{excerpt} and the lines around it are not in the file"
+            return None if self._is_self_contained(piece) else f"{excerpt} and the lines around it are not in the file"
         if len(runs) == 1 and len(anchors) == len(piece):
-            return ""
+            return None
         if self._loses_definition(runs):
             return f"a definition would go between {excerpt} and what follows it, and it does not say so"
         if not self._has_unique_position(runs, piece) or (
@@ -50,7 +50,7 @@ class PieceRules:
             return f"{excerpt} and what is next to it fit in more than one place"
         return self._judge_ends(piece, anchors)
 
-    def _judge_ends(self, piece: Sequence[int], anchors: Sequence[int]) -> str:
+    def _judge_ends(self, piece: Sequence[int], anchors: Sequence[int]) -> str | None:
         """Object to a new beginning or end of a piece with anchors, if it may not be an addition."""
         above, below = [i for i in piece if i < anchors[0]], [i for i in piece if i > anchors[-1]]
         if self.draft.is_named(anchors[0]) and all(PREFIX.match(self.tokens[index].text.strip()) for index in above):
@@ -59,7 +59,7 @@ class PieceRules:
             return f"{self.tokens[piece[0]].text.strip()[:80]!r} and the last line of its part are not in the file"
         new = above or below
         if not new or self._is_addition(new, anchors):
-            return ""
+            return None
         return f"{self.tokens[new[0]].text.strip()[:80]!r} may be new, or the file differs from what the edit assumes"
 
     def is_anchor(self, token: int) -> bool:

@@ -221,8 +221,8 @@ def place_pieces(
 
 def _find_violation(
     lines: TextLines, rows: Sequence[str], marker_flags: Sequence[bool], placements: Sequence[Placement]
-) -> str:
-    """Return why placements break the rules for markers; "" = they break none."""
+) -> str | None:
+    """Return why placements break the rules for markers; None: they break none."""
     kinds: list[TokenKind] = ["marker" if mark else "line" for mark in marker_flags]
     tokens = [DraftToken(kind, row, measure_depth(row)) for kind, row in zip(kinds, rows, strict=True)]
     return find_violation(

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 
 from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.turn_context import TurnContext
-from core.agent.turn.stages import build_side_requests
 from core.engine.commits.basis import CommitBasis, open_basis
 from core.engine.commits.preview import build_group, list_prompts
 from core.engine.session.session import Session
@@ -168,7 +167,7 @@ def _describe_edits(session: Session, ids: Sequence[str]) -> str:
 async def ask_side_models(context: TurnContext, template: str, request: str) -> AsyncIterator[tuple[str, str]]:
     """Yield the answers of the models, one after the other, with the model's id. A model that fails is skipped. An
     interruption ends the iteration, and the caller uses its result without a model."""
-    side, system, messages = build_side_requests(context), render(template), [UserMessage(content=request)]
+    side, system, messages = context.build_side_requests(), render(template), [UserMessage(content=request)]
     for route in (*side.routes.small, replace(side.routes.current, effort="")):
         try:
             reply = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)

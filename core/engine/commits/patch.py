@@ -18,6 +18,7 @@ from core.git.repository import GitRepository, find_git
 from core.git.temporary_directories import make_temporary_directory
 from core.git.tree_writer import TreeWriter
 from core.protocol import queries as q
+from core.protocol.paths import is_below
 from core.protocol.review import Change
 from core.shadow.commits.path_version import PathVersion, read_version
 from core.shadow.diff.hunks import is_divisible, select_hunks
@@ -73,9 +74,7 @@ def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_
 
 def is_selected(path: str, paths: Sequence[str]) -> bool:
     """True if a path is one of `paths` or below one, or if `paths` is empty."""
-    return not paths or any(
-        path == ancestor or path.startswith(f"{ancestor}/") or ancestor == "." for ancestor in paths
-    )
+    return not paths or any(is_below(path, ancestor) for ancestor in paths)
 
 
 def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:

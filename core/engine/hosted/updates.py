@@ -21,6 +21,7 @@ from core.patterns import compile_lazily
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
+from core.protocol.paths import is_below
 from core.text.lines import diff_lines
 
 MAX_OUTPUT: Final = 100_000  # characters of a result
@@ -288,7 +289,7 @@ class UpdateReader:
 
     def _make_relative(self, path: str) -> str:
         root = str(self._root)
-        return posixpath.relpath(path, root) if path == root or path.startswith(f"{root}/") else path
+        return posixpath.relpath(path, root) if is_below(path, root) else path
 
     def _apply_plan(self, update: Mapping[str, Any]) -> None:
         entries = update.get("entries")
@@ -318,8 +319,8 @@ class UpdateReader:
             if isinstance(status, dict):
                 self._is_broken = status.get("type") == "systemError"
 
-    def find_failure(self) -> str:
-        """Return why this turn had no effect, "" = it had one, or needed none."""
+    def find_failure(self) -> str | None:
+        """Return why this turn had no effect; None: it had one, or needed none."""
         if self._is_broken:
             words = self.answer_text.strip()[-300:] or "it gave no reason"
             return f"{self._agent} ended the turn with an error: {words}"
@@ -327,7 +328,7 @@ class UpdateReader:
         failed_calls = [call for call in attempted_calls if not call.has_run]
         commands = [call for call in failed_calls if call.kind == "execute"]
         if not commands or len(failed_calls) < len(attempted_calls):
-            return ""
+            return None
         output = next(
             (line.strip() for call in commands for line in call.read_text().splitlines() if line.strip("` ")), ""
         )

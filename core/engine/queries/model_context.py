@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from core.agent.context.dropped_reasoning import format_dropped
 from core.agent.context.history_parts import list_history_parts
 from core.agent.context.offers import find_last_offer
 from core.agent.context.prefix import Prefix
@@ -145,8 +146,8 @@ def _describe_beginning(tokens: int) -> ContextPart:
 
 
 def _describe_losses(state: SessionState) -> tuple[str, ...]:
-    count = state.dropped_reasoning_count
-    void = f"The reasoning of {count} earlier answer{'' if count == 1 else 's'} is no longer sent." if count else ""
+    answers = state.dropped_reasoning_count
+    void = f"{format_dropped(answers)} is no longer sent." if answers else ""
     cache_note = f"The provider's cache was missed: {state.cache_miss}." if state.cache_miss else ""
     return tuple(filter(None, (void, cache_note)))
 

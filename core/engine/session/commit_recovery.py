@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from core.clock import monotonic
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, StateError
+from core.filesystem.open_files import is_lock_held
 from core.git.repository import GitFailed
-from core.git.temporary_directories import is_in_use
 from core.sandbox.unboxed_run import kill_marked_processes
 from core.sessions.store import SessionDirectory
 from core.shadow.commits.pending_commit import (
@@ -95,7 +95,7 @@ def _settle(session: Path, root: Path) -> tuple[PendingCommit | None, str]:
 def _end_leftover_git(directory: Path) -> None:
     """Wait for the git of a killed program, which may be about to commit; end it after a grace period."""
     end = monotonic() + _GRACE_SECONDS
-    while is_in_use(directory):
+    while is_lock_held(directory):
         if monotonic() > end:
             kill_marked_processes(INDEX_VARIABLE, str(directory / "index"))
             end += _GRACE_SECONDS

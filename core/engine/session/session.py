@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.agent.base.call_lease import OpenCapability
@@ -146,14 +147,15 @@ class Session:
         return self.call_permissions.explain_unasked(command, directory)
 
     def _build_permissions(self, audit: AuditLog) -> SessionPermissions:
-        return SessionPermissions(
-            self.directory.path,
-            self.services,
-            self.shadow,
+        sources = PermissionSources(
+            directory=self.directory.path,
+            workspace=self.workspace,
+            ignore=self.shadow.ignore,
             audit=audit,
             list_configured=self._list_configured_rules,
             report_error=self.report_error,
         )
+        return SessionPermissions(sources)
 
     def _list_configured_rules(self) -> tuple[PermissionRule, ...]:
         return self.settings.permissions.parse_rules()
@@ -425,27 +427,29 @@ def _open_plans(services: EngineServices) -> PlanFolder:
     return folder
 
 
-class SessionPermissions:
-    """The rules, network grants and audit log of one open session. `directory`: the session's directory."""
+class PermissionSources(Struct, frozen=True, kw_only=True):
+    """The origins of the permissions of a session. `directory`: that of the session; `list_configured`: returns the
+    rules of its configuration as it is now."""
 
-    def __init__(
-        self,
-        directory: Path,
-        services: EngineServices,
-        shadow: Shadow,
-        *,
-        audit: AuditLog,
-        list_configured: Callable[[], tuple[PermissionRule, ...]],
-        report_error: Callable[[AgentTuiError], None],
-    ) -> None:
-        self._report_error = report_error
-        self._audit = audit
-        saved_rules = SavedRules(services.workspace.root, is_persistent=find_private_directory(directory) is None)
-        self.rules = SessionRules(list_configured, saved_rules)
+    directory: Path
+    workspace: Workspace
+    ignore: IgnoreRules
+    audit: AuditLog
+    list_configured: Callable[[], tuple[PermissionRule, ...]]
+    report_error: Callable[[AgentTuiError], None]
+
+
+class SessionPermissions:
+    """The rules, network grants and audit log of one open session."""
+
+    def __init__(self, sources: PermissionSources) -> None:
+        directory, workspace = sources.directory, sources.workspace
+        self._audit, self._report_error, self._root = sources.audit, sources.report_error, workspace.root
+        saved_rules = SavedRules(workspace.root, is_persistent=find_private_directory(directory) is None)
+        self.rules = SessionRules(sources.list_configured, saved_rules)
         self.network_grants = NetworkGrants(directory / "network", self.rules.load, self.record_network_use)
-        self._root = services.workspace.root
         self._above: WithheldFinder | None = None
-        self._withheld = WithheldFinder(services.workspace, shadow.ignore, self._may_read)
+        self._withheld = WithheldFinder(workspace, sources.ignore, self._may_read)
         self._reading: tuple[PermissionRule, ...] = ()
 
     def find_withheld(self) -> WithheldPaths:

@@ -40,6 +40,7 @@ from core.state.fold import apply_event
 from core.state.review import ReviewState
 from core.state.session import SessionState, SubagentState
 from core.tasks import cancel_tasks
+from core.text.counting import count
 
 
 class CandidateWork(Struct, frozen=True):
@@ -277,7 +278,7 @@ def _describe_candidate(title: str, rating: ev.SubagentRated | None, message: st
     if rating is None:
         return f"- {title}: {message or 'it was stopped'}"
     added_count, removed_count = sum(file.added for file in rating.files), sum(file.removed for file in rating.files)
-    size = f"{len(rating.files)} file{'' if len(rating.files) == 1 else 's'}, +{added_count} −{removed_count}"
+    size = f"{count('file', len(rating.files))}, +{added_count} −{removed_count}"
     if rating.check is None:
         check_note = "not checked"
     else:

@@ -28,6 +28,7 @@ from core.protocol.messages import Effort, Usage
 from core.protocol.renames import list_changes
 from core.state.call_words import describe_call
 from core.state.session import add_usage, subtract_usage
+from core.text.lines import clip
 
 INTERVAL: Final = 0.3  # seconds between two reports of the same subagent
 HEARTBEAT: Final = 1.0  # seconds after which its time is reported again, unless it waits for the user
@@ -307,8 +308,7 @@ class SubagentReporter:
 
 
 def _clip(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= MAX_ACT_LENGTH else f"{line[: MAX_ACT_LENGTH - 1]}…"
+    return clip(" ".join(text.split()), MAX_ACT_LENGTH)
 
 
 def is_granted_to_subagent(context: TurnContext, access: Access, *, keeps_effects: bool = True) -> bool:

@@ -35,6 +35,7 @@ from core.protocol.commands import MAX_SUBAGENTS
 from core.protocol.events import MessageAppended, Notice, SubagentMerged, SubagentStarted, ToolOutput
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
+from core.text.counting import count
 from core.tools.base import SubagentReport, SubagentTask
 
 MAX_PICTURES: Final = 3  # in a report
@@ -83,10 +84,9 @@ class TaskRunner(SubagentRunner):
         if merge is not None and merge.conflicts:
             rows.append(f"They conflict in {', '.join(merge.conflicts)}: the user resolves that in the review.")
         if merge is not None and merge.generated:
-            rows.append(f"{merge.generated} generated files came with them.")
+            rows.append(f"{count('generated file', merge.generated)} came with them.")
         rows += merge.notes if merge is not None else ()
-        count = len(merge.paths) if merge is not None else 0
-        summary = "" if not count else f"{count} file{'' if count == 1 else 's'} changed"
+        summary = f"{count('file', len(merge.paths))} changed" if merge is not None and merge.paths else ""
         text = "\n\n".join(filter(None, (last_words or "It gave no answer.", f"[{' '.join(rows)}]")))
         pictures = list_pictures(self.child) if self.agent.has_browser else ()
         return SubagentReport(text=text, summary=summary or f"{self.reporter.calls} calls", attachments=pictures)

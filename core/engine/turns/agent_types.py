@@ -109,14 +109,14 @@ def load_agent_types(
 
 
 def list_agent_types(
-    definitions: Sequence[AgentDefinition], tools: Toolset, *, no_browser: str = ""
+    definitions: Sequence[AgentDefinition], tools: Toolset, *, no_browser: str | None = None
 ) -> tuple[AgentType, ...]:
     """List all kinds, the user's first; a user's kind replaces the built-in one of the same name. `no_browser`: why
-    there is no browser, "" = there is one."""
+    there is no browser; None: there is one."""
     own_types = [_read_definition(definition, tools) for definition in definitions]
     own_names = {_normalise(agent_type.name) for agent_type in own_types}
     builtin_types = [agent_type for agent_type in BUILTIN if _normalise(agent_type.name) not in own_names]
-    missing = (no_browser.rstrip("."),) if no_browser else ()
+    missing = (no_browser.rstrip("."),) if no_browser is not None else ()
     return (
         *own_types,
         *(

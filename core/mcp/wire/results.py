@@ -15,7 +15,7 @@ from core.attachments.preparation import PreparedAttachment, prepare_attachment
 from core.errors import AgentTuiError
 from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock
 from core.sandbox.plain_text import strip_escapes
-from core.shell.long_output import spill_output
+from core.shell.long_output import clip_text
 
 CHARS_PER_TOKEN: Final = 4
 WARN_CHARS: Final = 10_000 * CHARS_PER_TOKEN
@@ -50,14 +50,8 @@ async def render_answer(
     if not any(parts) and answer.structured_content is not None:
         parts.append(json.dumps(answer.structured_content, ensure_ascii=False))
     text = strip_escapes("\n".join(filter(None, parts)))
-    limit = min(get_limit(wishes), max_chars)
-    if len(text) <= limit:
-        return RenderedAnswer(text=text, length=len(text), attachments=tuple(attachments))
-    name, reason = spill_output(directory, call, text)
-    notice = f"full output: read_file {name}" if name else f"the full output could not be saved: {reason}"
-    head, tail = limit * 2 // 3, limit // 3
-    cut = f"{text[:head]}\n[… {len(text) - head - tail:,} characters left out; {notice} …]\n{text[-tail:]}"
-    return RenderedAnswer(text=cut, length=len(text), spilled=name, attachments=tuple(attachments))
+    excerpt, name = clip_text(directory, call, text, min(get_limit(wishes), max_chars))
+    return RenderedAnswer(text=excerpt, length=len(text), spilled=name, attachments=tuple(attachments))
 
 
 def get_limit(wishes: Any) -> int:

@@ -22,6 +22,7 @@ from core.providers.connection.addresses import NamedProxy, find_proxy
 from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large, parse_wait
 from core.records import parse_json
 from core.secrets import redact
+from core.text.lines import clip
 
 MAX_DETAIL: Final = 300
 MAX_DEPTH: Final = 8
@@ -397,7 +398,7 @@ def to_one_line(text: str) -> str:
     """Return foreign text in one line of at most 300 characters, without control characters and keys."""
     text = "".join(char if char.isprintable() else " " for char in redact(text))
     text = " ".join(text.split()).rstrip(".")
-    return text if len(text) <= MAX_DETAIL else text[: MAX_DETAIL - 1] + "…"
+    return clip(text, MAX_DETAIL)
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:

@@ -11,6 +11,7 @@ import contextlib
 import os
 import stat
 
+from core.filesystem.mount_table import read_mounts
 from core.sandbox.inside import kernel
 
 TYPE_CHECKING = False  # importing `typing` takes longer than everything else here
@@ -90,19 +91,10 @@ def _create_by_options(options: bytes, *, rights_of: int = 0) -> int:
     return mount
 
 
-def read_mount_types() -> dict[bytes, bytes]:
-    """Return the file system's type for every mount point of this process."""
-    with open("/proc/self/mountinfo", "rb") as table:
-        halves = [line.partition(b" - ") for line in table]
-    return {_unescape(head.split(b" ", 5)[4]): tail.split(b" ", 1)[0] for head, _, tail in halves}
-
-
 def list_mounts_below(directory: bytes) -> list[bytes]:
     """Return this process's mount points inside a directory, outermost first."""
-    with open("/proc/self/mountinfo", "rb") as table:
-        points = [_unescape(line.split(b" ", 5)[4]) for line in table]
     inside = directory.rstrip(b"/") + b"/"
-    return sorted({point for point in points if point.startswith(inside) and point != inside})
+    return sorted({point for point, _ in read_mounts() if point.startswith(inside) and point != inside})
 
 
 def detach_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
@@ -124,13 +116,6 @@ def detach_submounts(workspace: bytes) -> list[tuple[bytes, int]]:
     for path in outermost:
         kernel.unmount(path)
     return submounts
-
-
-def _unescape(field: bytes) -> bytes:
-    """Undo the kernel's escapes: blank, tab, newline and backslash are three octal digits in its tables."""
-    for code in (b"\\040", b"\\011", b"\\012", b"\\134"):
-        field = field.replace(code, bytes([int(code[1:], 8)]))
-    return field
 
 
 class MountPlan:

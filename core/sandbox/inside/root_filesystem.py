@@ -22,6 +22,7 @@ import contextlib
 import os
 import stat
 
+from core.filesystem.mount_table import read_mounts
 from core.sandbox.inside import kernel, mounts
 from core.sandbox.inside.mounts import COVERS, MountPlan, cover_path, make_mount_point
 
@@ -341,7 +342,7 @@ class HostOverlays:
 
     def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
         self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
-        self._mounted = mounts.read_mount_types()
+        self._mounted = dict(read_mounts())
         self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
         self._split_points = {
             *self._mounted,

@@ -21,9 +21,10 @@ from core.errors import AgentTuiError, PathRefused, ReviewConflict
 from core.filesystem.atomic_write import make_temporary_name, sync_directory
 from core.filesystem.open_beneath import open_parent
 from core.git.index import is_same_index
+from core.protocol.paths import list_parents
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.content.paths import collect_directories, format_paths, list_parents, walk_directory
+from core.shadow.content.paths import collect_directories, format_paths, walk_directory
 from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_parent_directories
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import RetainedTop

@@ -26,10 +26,11 @@ from core.errors import AgentTuiError, PathRefused, StateError
 from core.filesystem.removal import remove_path
 from core.patterns import compile_lazily
 from core.protocol.events import AnyEvent, Notice
+from core.protocol.paths import list_parents
 from core.protocol.review import CACHES, FileState
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.bulk.bulk_verdicts import BulkVerdicts
-from core.shadow.content.paths import collect_directories, list_parents
+from core.shadow.content.paths import collect_directories
 from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.layer_store import RetainedTop, select_bases

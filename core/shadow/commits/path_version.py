@@ -73,13 +73,13 @@ def _apply_edit(now: PathVersion, before: PathVersion, after: PathVersion) -> Pa
     return replace(now, data=merged_content, is_executable=is_executable)
 
 
-def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) -> str:
-    """Return why no edit from `before` to `after` applies to the last commit's version; "" = it may apply."""
+def _find_difference(now: PathVersion, before: PathVersion, after: PathVersion) -> str | None:
+    """Return why no edit from `before` to `after` applies to the last commit's version; None: it may apply."""
     kinds = {before.kind, after.kind}
     if now.kind == "absent":
         return "you have not committed it yet, and its hunks are mixed with your own text"
     if now.kind == "file" and (kinds == {"file"} or (before.kind == "absent" and now.data == after.data)):
-        return ""
+        return None
     if now.kind in kinds:
         return "the last commit has another version of it than the one that was changed"
     return "it has another file type in the last commit than when its hunks were accepted"

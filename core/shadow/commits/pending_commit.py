@@ -81,22 +81,20 @@ def settle_commit(root: Path, pending: PendingCommit) -> CommitMade | None:
             raise GitFailed("the repository no longer belongs to this project.")
         now = read_head(repository)
         commit = _find_commit(repository, pending, now)
-        problem = ""
+        reason: str | None = None
         if commit:
             is_latest = commit == now.commit and now.branch == pending.branch
-            problem = _follow_commit(repository, layout, pending, commit) if is_latest else _MOVED_ON
+            reason = _follow_commit(repository, layout, pending, commit) if is_latest else _MOVED_ON
         release_lock(layout.own, pending.draft)
     if not commit:
         return None
-    if problem:
-        problem = _LEFT_BEHIND.format(problem, shlex.join(pending.files))
     return CommitMade(
         id=commit,
         branch=pending.branch,
         subject=pending.subject,
         edits=pending.edits,
         files=pending.files,
-        problem=problem,
+        problem=_LEFT_BEHIND.format(reason, shlex.join(pending.files)) if reason is not None else "",
     )
 
 
@@ -132,13 +130,15 @@ def _matches_pending(repository: GitRepository, pending: PendingCommit, commit: 
     )
 
 
-def _follow_commit(repository: GitRepository, layout: RepositoryLayout, pending: PendingCommit, commit: str) -> str:
-    """Update the user's index to the commit. Return why that failed, "" = it did not."""
+def _follow_commit(
+    repository: GitRepository, layout: RepositoryLayout, pending: PendingCommit, commit: str
+) -> str | None:
+    """Update the user's index to the commit. Return why that failed; None: it did not."""
     try:
         changed_entries = diff_trees(repository, pending.head, commit)
         is_as_planned = {_key(entry) for entry in changed_entries} == {_key(entry) for entry in pending.entries}
         if is_as_planned and install_draft(layout.own, pending.draft):
-            return ""
+            return None
         if is_lock_ours(layout.own, pending.draft):
             release_lock(layout.own, pending.draft)
         index_entries = list_index_entries(repository, [entry.path for entry in changed_entries])
@@ -146,7 +146,7 @@ def _follow_commit(repository: GitRepository, layout: RepositoryLayout, pending:
         update_index(repository, entries, str(layout.own / "index"))
     except (GitFailed, OSError) as error:
         return error.message if isinstance(error, GitFailed) else str(error.strerror)
-    return "" if is_whole else _STAGED_SINCE
+    return None if is_whole else _STAGED_SINCE
 
 
 def _select_entries(

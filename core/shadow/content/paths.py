@@ -1,9 +1,8 @@
-"""Operations on the paths of a tree: parents, walks, and lists of paths in a sentence."""
+"""Operations on the paths of a tree: walks, and lists of paths in a sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
 from typing import TypeVar
 
 from msgspec import Struct, field
@@ -32,11 +31,6 @@ def walk_directory(workspace: Workspace, path: str) -> list[tuple[str, PathKind]
         except PathRefused:
             return None
     return entries
-
-
-def list_parents(path: str) -> list[str]:
-    """Return the directories above a path, outermost first."""
-    return [*accumulate(path.split("/")[:-1], "{}/{}".format)]
 
 
 def collect_directories(paths: Iterable[str]) -> set[str]:

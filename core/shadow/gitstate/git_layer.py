@@ -16,7 +16,7 @@ from msgspec import Struct
 from core.clock import now_ms
 from core.git.history import is_object_name
 from core.patterns import compile_lazily
-from core.shadow.content.paths import list_parents
+from core.protocol.paths import list_parents
 from core.shadow.gitstate.git_objects import RawObject, parse_person, read_object
 from core.shadow.gitstate.outcome import STASH, GitOutcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy

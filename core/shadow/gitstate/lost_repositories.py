@@ -23,7 +23,7 @@ _KINDS = {"file": "a file", "symlink": "a link"}
 def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_files: bool = False) -> None:
     """Raise `ReviewConflict` if accepting one of the paths would replace a repository or take part in that.
     `are_files`: the paths are accepted as changes of files, not as parts of a state of git."""
-    reasons: dict[str, str] = {}
+    reasons: dict[str, str | None] = {}
     with tree.cache_lookups():
         for path in paths:
             for git in _list_repositories(tree, path):
@@ -38,8 +38,8 @@ def refuse_lost_repositories(tree: MergedTree, paths: Iterable[str], *, are_file
                     )
 
 
-def describe_lost_repository(tree: MergedTree, git: str) -> str:
-    """Return why the pending state of `git`, a path named `.git`, is no repository, as a sentence; "" if it is a
+def describe_lost_repository(tree: MergedTree, git: str) -> str | None:
+    """Return why the pending state of `git`, a path named `.git`, is no repository, as a sentence; None: it is a
     directory before and after, or was absent before."""
     before, now = tree.find_on_disk(git), tree.find_node(git)
     was_directory = before is not None and before.kind == "directory"
@@ -50,7 +50,7 @@ def describe_lost_repository(tree: MergedTree, git: str) -> str:
     if before is not None and not was_directory and is_directory:
         is_now = _KINDS.get(before.kind, "something else")
         return f"{git} is {is_now} in your project, and would become a directory: not allowed."
-    return ""
+    return None
 
 
 def _is_part_removed(tree: MergedTree, git: str, path: str) -> bool:

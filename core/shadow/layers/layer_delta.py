@@ -20,7 +20,7 @@ from typing import Final
 from msgspec import Struct
 
 from core.filesystem.open_beneath import open_parent
-from core.shadow.content.paths import list_parents
+from core.protocol.paths import list_parents
 from core.shadow.layers.layer_files import copy_file, link_entry, make_parent_directories
 from core.shadow.layers.layer_stack import NO_LAYERS, LayeredEntry, LayerStack
 from core.shadow.layers.overlayfs import (

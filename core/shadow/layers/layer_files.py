@@ -19,8 +19,8 @@ from core.filesystem.atomic_write import create_file
 from core.filesystem.open_beneath import DirectoryCursor, open_beneath, open_parent
 from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_path
+from core.protocol.paths import list_parents
 from core.protocol.review import FileState
-from core.shadow.content.paths import list_parents
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.overlayfs import (
     encode_layer_path,

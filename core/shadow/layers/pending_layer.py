@@ -31,10 +31,11 @@ from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.removal import remove_path, remove_tree
 from core.ids import OptionalId
+from core.protocol.paths import list_parents
 from core.protocol.review import FileState
 from core.records import decode_json
 from core.shadow.content.contents import Contents, explain_lost_content
-from core.shadow.content.paths import AnyAncestor, collect_directories, list_parents
+from core.shadow.content.paths import AnyAncestor, collect_directories
 from core.shadow.layers.layer_files import copy_file, link_tree
 from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree

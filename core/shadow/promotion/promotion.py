@@ -19,10 +19,11 @@ from core.errors import AgentTuiError, PathRefused
 from core.filesystem.atomic_write import make_temporary_name, sync_directory
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
+from core.protocol.paths import list_parents
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore, run_concurrently
 from core.shadow.content.contents import explain_lost_content
-from core.shadow.content.paths import list_parents, walk_directory
+from core.shadow.content.paths import walk_directory
 from core.shadow.layers.layer_store import LayerStore
 from core.shadow.promotion.file_swap import FileSwaps, build_outdated_error
 from core.shadow.promotion.journal import (

@@ -24,8 +24,8 @@ from msgspec.structs import replace
 from core.config.rules.loading import find_references
 from core.errors import ContentLost, PathRefused
 from core.patterns import compile_lazily
+from core.protocol.paths import list_parents
 from core.protocol.review import Change
-from core.shadow.content.paths import list_parents
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
 from core.shadow.review.red_words import BINARY, CODE, ENDINGS, SHELL, Mark, RedWords, is_common, read_words, sort_words
 from core.workspace.acting_content import PARTLY_ACTING, RunnerCall, list_acting_parts, read_scripts, select_scripts

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 
 from core.errors import ContentLost
 from core.protocol.events import AnyEvent, ChangeRevised
-from core.protocol.renames import are_apart, find_renames
+from core.protocol.paths import are_apart
+from core.protocol.renames import find_renames
 from core.protocol.review import Change, FileState
 from core.shadow.content.contents import ChangeSides, Contents
 from core.shadow.diff.hunks import is_divisible

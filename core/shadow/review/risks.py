@@ -17,9 +17,10 @@ from core import user_dirs
 from core.errors import ContentLost, PathRefused
 from core.git.executed_programs import find_executed_paths, list_deciding_files
 from core.protocol.events import AnyEvent, ChangeRevised
+from core.protocol.paths import is_below, list_parents
 from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState
-from core.shadow.content.paths import collect_directories, list_parents
+from core.shadow.content.paths import collect_directories
 from core.shadow.layers.merged_tree import MergedTree
 from core.shadow.review.red_references import RedReferences
 from core.shadow.review.write_rules import LoadRules, WriteRules
@@ -108,12 +109,12 @@ class Risks:
         path = change.path
         if change.pending.kind == "symlink" and (risk := self._find_link_risk(path, change.pending)):
             return risk
-        if risk := next((risk for git_path, risk in by_git.items() if _is_inside(path, git_path)), ""):
+        if risk := next((risk for git_path, risk in by_git.items() if is_below(path, git_path)), ""):
             return risk
-        if _is_inside(path, self._settings):
+        if is_below(path, self._settings):
             return "configures this program for all your projects: your settings link here"
         for target, link in aliases:
-            if _is_inside(path, target):
+            if is_below(path, target):
                 alias = f"{link}/{path}" if target == "." else link + path[len(target) :]
                 if (file_risk := find_file_risk(alias)) and file_risk.is_protected:
                     return f"{file_risk.risk} (it is {alias} as well)"
@@ -154,7 +155,7 @@ class Risks:
                 continue
             aliases[target, name] = None
             below = (path for path, is_link in self._list_entries(target) if is_link)
-            inside = dict.fromkeys((*below, *(other_link for other_link in links if _is_inside(other_link, target))))
+            inside = dict.fromkeys((*below, *(other_link for other_link in links if is_below(other_link, target))))
             if target != "." and len(waiting) < len(links) + _MAX_LINKS:
                 waiting += [(inner_link, name + inner_link.removeprefix(target)) for inner_link in inside]
         return list(aliases)
@@ -202,8 +203,3 @@ class Risks:
             with suppress(OSError):
                 marks[path] = (self._root / path).lstat().st_ctime_ns
         return marks
-
-
-def _is_inside(path: str, base: str) -> bool:
-    """True if `path` is `base` or below it; "." = the project, "" = nothing."""
-    return base in (".", path) or path.startswith(f"{base}/")

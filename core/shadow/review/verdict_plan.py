@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from core.errors import CommandRejected, PathRefused
 from core.protocol.events import AnyEvent, ChangeProposed, ChangeResolved, ChangeRevised, Notice
+from core.protocol.paths import list_parents
 from core.protocol.renames import find_renames
 from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.content.contents import Contents
-from core.shadow.content.paths import format_paths, list_parents, walk_directory
+from core.shadow.content.paths import format_paths, walk_directory
 from core.shadow.promotion.journal import PathWrite
 from core.state.review import ReviewState
 from core.workspace import ABSENT, Workspace

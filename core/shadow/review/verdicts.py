@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError, CommandRejected, ContentLost, PathRefused, ReviewConflict
 from core.ids import new_id
 from core.protocol import events as ev
+from core.protocol.paths import list_parents
 from core.protocol.review import Change, FileState, Hunk, Verdict, VerdictRecord
 from core.shadow.content.contents import ChangeSides, explain_lost_content, narrow_change
-from core.shadow.content.paths import list_parents
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.diff.hunks import reinsert_hunks, remove_hunks, select_hunks
 from core.shadow.gitstate.lost_repositories import refuse_lost_repositories

@@ -96,8 +96,7 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
         return {"merge": False} | arguments | {"todos": numbered_todos}  # without ids it is the whole list
 
     def subject(self) -> str:
-        count = len(self.todos)
-        return f"{count} todo{'' if count == 1 else 's'}{'' if self.merge else ' (new list)'}"
+        return f"{count('todo', len(self.todos))}{'' if self.merge else ' (new list)'}"
 
     async def run(self, capability: TodoBoard) -> ToolOutcome:
         before = {todo.id: todo for todo in capability.todos()}

@@ -153,8 +153,8 @@ async def _carry_out(session: FollowedSession, shown_change: _ShownChange, choic
     return report
 
 
-async def _give_verdict(session: FollowedSession, shown_change: _ShownChange, choice: str) -> str:
-    """Give a verdict. Returns why it was not carried out, "" = it was."""
+async def _give_verdict(session: FollowedSession, shown_change: _ShownChange, choice: str) -> str | None:
+    """Give a verdict. Returns why it was not carried out; None: it was."""
     await session.settle()
     if difference := shown_change.find_difference(session.state.changes.get(shown_change.change.path)):
         return difference
@@ -169,7 +169,7 @@ async def _give_verdict(session: FollowedSession, shown_change: _ShownChange, ch
     await session.settle()
     still = session.state.changes.get(path)
     is_left = still is not None and (not shown_change.hunk or shown_change.hunk in {hunk.id for hunk in still.hunks})
-    return _NOT_DONE if is_left else ""
+    return _NOT_DONE if is_left else None
 
 
 class _ShownChange(Struct, frozen=True):
@@ -179,13 +179,13 @@ class _ShownChange(Struct, frozen=True):
     hunk: str
     call: ToolCallUpdate
 
-    def find_difference(self, current: Change | None) -> str:
-        """Return why a verdict on the shown change can't apply to the current one, "" = it can."""
+    def find_difference(self, current: Change | None) -> str | None:
+        """Return why a verdict on the shown change can't apply to the current one; None: it can."""
         waiting = {hunk.id for hunk in current.hunks} if current is not None else set[str]()
         if current is None or (self.hunk and self.hunk not in waiting):
             return _ELSEWHERE
         is_same = bool(self.hunk) or (current.pending, current.base) == (self.change.pending, self.change.base)
-        return "" if is_same else _CHANGED
+        return None if is_same else _CHANGED
 
 
 async def _build_request(session: FollowedSession, change: Change, hunk: str, part: str) -> ToolCallUpdate:

@@ -24,6 +24,7 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.review import ChangeDiff
 from core.records import decode_json
+from core.shell.long_output import shorten_middle
 
 MAX_TEXT: Final = 16_000  # characters of a result
 MAX_TAIL: Final = 4_000  # characters of output while a call runs
@@ -76,10 +77,7 @@ class ShownCall(Struct, kw_only=True):
 
 def build_text(text: str) -> ShownContent:
     """Build text content; the middle of a long text is cut out."""
-    if len(text) > MAX_TEXT:
-        half = MAX_TEXT // 2
-        text = f"{text[:half]}\n… {len(text) - MAX_TEXT:,} characters …\n{text[-half:]}"
-    return ShownContent(content=TextContent(text=text))
+    return ShownContent(content=TextContent(text=shorten_middle(text, MAX_TEXT)))
 
 
 def build_call(event: ev.ToolRequested, root: Path) -> ShownCall:

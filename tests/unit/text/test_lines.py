@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import re
 
-from core.text.lines import cut_lines, find_line_number, find_line_numbers
+import pytest
+
+from core.text.lines import clip, cut_lines, find_line_number, find_line_numbers
 
 
 class _CountedText(str):
@@ -27,3 +29,10 @@ def test_a_cut_keeps_whole_lines_or_whole_characters():
     assert cut_lines(b"one\ntwo", 7) == b"one\ntwo"
     assert cut_lines("äöü".encode(), 3) == "ä".encode()
     assert cut_lines(b"one", 0) == cut_lines(b"one", -5) == b""
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "clipped"), [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("abcd", 1, "…"), ("", 0, ""), ("ab", 0, "…")]
+)
+def test_a_clipped_text_says_that_it_is(text, limit, clipped):
+    assert clip(text, limit) == clipped

@@ -13,6 +13,7 @@ from textual.widgets.text_area import Location, Selection
 
 from core.patterns import compile_lazily
 from core.protocol.attachment_labels import LABEL_PATTERN
+from core.text.counting import format_size
 from tui.input.keystrokes import OrderedBindings
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class PastedTexts:
         if len(text) < CHIP_MIN_CHARS and text.count("\n") < CHIP_MIN_LINES:
             return text
         self._texts.append(text)
-        size = f"{lines:,} lines" if lines > 1 else _format_size(text)
+        size = f"{lines:,} lines" if lines > 1 else format_size(len(text.encode("utf-8", "replace")))
         return f"[pasted {size} #{len(self._texts)}]"
 
     def expand(self, text: str) -> Expansion:
@@ -111,11 +112,6 @@ def cuts_chip(text: str, start: int, end: int) -> Span | None:
         if chip.start() < end and start < chip.end() and not (start <= chip.start() and chip.end() <= end):
             widest = min(widest[0], chip.start()), max(widest[1], chip.end())
     return None if widest == (start, end) else widest
-
-
-def _format_size(text: str) -> str:
-    size = len(text.encode("utf-8", "replace"))
-    return f"{size / 1_000_000:.1f} MB" if size >= 1_000_000 else f"{max(size / 1_000, 0.1):.1f} kB"
 
 
 def queue_action(action: Callable[[EditorT], None]) -> Callable[[EditorT], None]:

@@ -16,6 +16,7 @@ from core.notebooks.notebook import Cell, Notebook, describe_cell, is_notebook_p
 from core.notebooks.rendering import find_comment_sign, render_cell
 from core.patterns import compile_lazily
 from core.syntax.flaws import describe_flaw, find_new_flaws
+from core.text.counting import count
 from core.text.similarity import find_nearest_names
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_match, describe_slips
@@ -122,14 +123,14 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
     def _find_new_place(self, notebook: Notebook) -> int:
         if self.cell_id:
             return self._find_cell(notebook).index + 1
-        count = len(notebook.cells)
+        cells = len(notebook.cells)
         index = 0 if self.cell_idx is UNSET else self.cell_idx
         if index < 0:
-            index += count + 1
-        if not 0 <= index <= count:
+            index += cells + 1
+        if not 0 <= index <= cells:
             raise ToolInputInvalid(
                 f"{self.target_notebook} has {_count_cells(notebook)}, so a cell can't be put at {self.cell_idx}.",
-                hint=f"Give a cell_idx from 0 to {count}; {count} is the end.",
+                hint=f"Give a cell_idx from 0 to {cells}; {cells} is the end.",
             )
         return index
 
@@ -227,8 +228,7 @@ def _format_name(cell: Cell) -> str:
 
 
 def _count_cells(notebook: Notebook) -> str:
-    count = len(notebook.cells)
-    return f"{count} cell{'' if count == 1 else 's'}"
+    return count("cell", len(notebook.cells))
 
 
 def _describe_result(notebook: Notebook, cell: Cell, before: str) -> list[str]:

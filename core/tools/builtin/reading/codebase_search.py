@@ -10,6 +10,7 @@ from msgspec import Meta
 from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.events import IndexStatus
 from core.protocol.queries import SearchAnswer, SearchHit, SearchQuery
+from core.text.counting import count
 from core.tools.base import Reader, ReadTool, ToolOutcome
 
 _MOST_HITS: Final = 12
@@ -57,8 +58,7 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
         if not answer.hits:
             return ToolOutcome(content=f"Nothing found. {progress}".strip(), summary="nothing found")
         body = "\n\n".join(_render_hits(capability, answer))
-        count = f"{len(answer.hits)} place{'s' if len(answer.hits) > 1 else ''}"
-        return ToolOutcome(content=f"{body}\n\n{progress}".strip(), summary=count)
+        return ToolOutcome(content=f"{body}\n\n{progress}".strip(), summary=count("place", len(answer.hits)))
 
 
 def _describe_progress(status: IndexStatus) -> str:

@@ -22,6 +22,7 @@ from core.edits.text_file import find_bytes
 from core.errors import PathRefused
 from core.notebooks.notebook import LARGEST, is_notebook_path
 from core.notebooks.rendering import find_notebook_text, list_cells
+from core.text.counting import count
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import decode_project_file
 from core.tools.builtin.reading.ripgrep import RipgrepOutput, list_scope, run_ripgrep
@@ -314,8 +315,8 @@ def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int 
         return ToolOutcome(content=f"No matches for {pattern}{limit_note}", summary="no matches")
     is_incomplete = matches.cut or matches.timed_out
     is_incomplete = is_incomplete or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
-    count = f"{total:,}{'+' if is_incomplete else ''}"
-    head = f"{count} match{'' if count == '1' else 'es'} in {len(files):,} file{'' if len(files) == 1 else 's'}"
+    number = f"{total:,}{'+' if is_incomplete else ''}"
+    head = f"{number} match{'' if number == '1' else 'es'} in {count('file', len(files))}"
     note = f", {_name_part(limit, offset)} shown; narrow the pattern, path or include_pattern"
     note *= total > limit or bool(offset)
     body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), offset), limit))

@@ -21,6 +21,7 @@ from core.errors import AttachmentRefused, ToolFailed
 from core.notebooks.notebook import LARGEST, NotebookInvalid, is_notebook_path, looks_like_notebook, parse_notebook
 from core.notebooks.rendering import OutputPicture, render_for_reading
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
+from core.text.counting import count
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import (
     build_not_text_error,
@@ -171,7 +172,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         notes += [f"[the file is in {encoding}; what you write to it is converted]"] if encoding else []
         at_end = is_whole and window.last == window.total
         if window.first == 1 and at_end:
-            summary = f"{window.total:,} line{'' if window.total == 1 else 's'}"
+            summary = count("line", window.total)
         else:
             summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if is_whole else '+'}"
         return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
@@ -208,9 +209,9 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         if is_whole and window.last == window.total:
             return []
         if window.last < window.total:
-            count = f"{window.total:,}" if is_whole else f"more than {window.total:,}"
+            total = f"{window.total:,}" if is_whole else f"more than {window.total:,}"
             return [
-                f"[lines {window.first:,}-{window.last:,} of {count}, {size:,} bytes in all; continue "
+                f"[lines {window.first:,}-{window.last:,} of {total}, {size:,} bytes in all; continue "
                 f"with offset={window.last + 1}]"
             ]
         return [f"[only the first {_SCAN:,} of {size:,} bytes can be read with this tool; search the rest with grep]"]

@@ -18,6 +18,8 @@ from msgspec.structs import replace
 from core.errors import AgentTuiError
 from core.lsp.diagnostics import find_new_diagnostics
 from core.protocol.language import Diagnostic
+from core.protocol.paths import is_below
+from core.text.counting import count
 from core.tools.base import LintRun, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present
 from core.tools.linters import (
@@ -133,9 +135,7 @@ class ReadLints(ReadTool, frozen=True, kw_only=True):
         if not named_paths or "." in named_paths:
             return diagnostics
         return [
-            diagnostic
-            for diagnostic in diagnostics
-            if any(diagnostic.path == name or diagnostic.path.startswith(f"{name}/") for name in named_paths)
+            diagnostic for diagnostic in diagnostics if any(is_below(diagnostic.path, name) for name in named_paths)
         ]
 
 
@@ -196,13 +196,9 @@ def _format_head(lint_result: _LintResult) -> str:
     location = "" if lint_result.directory == "." else f" in {lint_result.directory}"
     if lint_result.trouble:
         return f"{lint_result.name}{location} {lint_result.trouble}"
-    count = (
-        f"{len(lint_result.new)} new problem{'' if len(lint_result.new) == 1 else 's'}"
-        if lint_result.new
-        else "nothing new"
-    )
+    news = count("new problem", len(lint_result.new)) if lint_result.new else "nothing new"
     older = f" ({lint_result.older} older, not shown)" if lint_result.older else ""
-    return f"{lint_result.name}{location}: {count}{older}"
+    return f"{lint_result.name}{location}: {news}{older}"
 
 
 def _format_problem(problem: Diagnostic) -> str:

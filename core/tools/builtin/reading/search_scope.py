@@ -10,73 +10,29 @@ from types import MappingProxyType
 
 from core.errors import PathRefused, ToolInputInvalid
 from core.patterns import compile_lazily
+from core.protocol.paths import is_below
+from core.text.path_patterns import SET, compile_pattern, is_costly
 from core.tools.base import Reader
 from core.tools.builtin.editing.edit_targets import require_present
 
-_MAX_LENGTH = 400
-_MAX_STARS = 4
-_TOKEN = compile_lazily(r"\*\*/|\*\*|\*|\?|\[!?\]?[^]/]*\]|\{|\}|,|\\.|.", re.DOTALL)
-_SET = compile_lazily(r"\[!?\]?[^]/]*\]")
-_PLAIN = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_SET = compile_lazily(SET)
+_LITERALS = compile_lazily(rf"\\.|{SET}", re.DOTALL)
 OUTSIDE_HINT = "read_file and list_dir reach it."
 
 
 def compile_glob(pattern: str) -> re.Pattern[str]:
     """Compile a glob. Raises `ToolInputInvalid` for a pattern that is malformed or could take very long."""
-    plain = pattern.strip().removeprefix("./")
-    is_anchored = "/" in plain.rstrip("/")
-    body = plain.strip("/")
-    _check_pattern(pattern, body)
-    prefix = "" if is_anchored else "(?:.*/)?"
-    try:
-        return re.compile(rf"{prefix}{_translate(pattern, body)}(?:/.*)?", re.DOTALL)
-    except re.error as error:
-        raise ToolInputInvalid(f"The glob pattern {pattern!r} is malformed: {error}.") from error
-
-
-def _check_pattern(pattern: str, body: str) -> None:
-    if not body:
+    glob = pattern.strip()
+    if not glob.removeprefix("./").strip("/"):
         raise ToolInputInvalid("The glob pattern is empty.", hint="Give one such as *.py or src/**/*.ts.")
-    is_crowded = any(part.replace("**", "*").count("*") > _MAX_STARS for part in body.split("/"))
-    if len(body) > _MAX_LENGTH or is_crowded or body.count("**") > _MAX_STARS:
+    if is_costly(glob):
         raise ToolInputInvalid(
             f"The glob pattern {pattern[:80]!r} has too many wildcards.", hint="Use a simpler one, or several calls."
         )
-
-
-def _translate(pattern: str, body: str) -> str:
-    parts, depth = [], 0
-    for token in _TOKEN.findall(body):
-        if token == "{":
-            depth += 1
-            parts.append("(?:")
-        elif token == "}" and depth:
-            depth -= 1
-            parts.append(")")
-        elif token == "," and depth:
-            parts.append("|")
-        else:
-            parts.append(_PLAIN.get(token) or _escape_token(token))
-    if depth:
+    bare = _LITERALS.sub("", glob)
+    if bare.count("{") > bare.count("}"):
         raise ToolInputInvalid(f"The glob pattern {pattern!r} has an unclosed {{.", hint="Add the }.")
-    return "".join(parts)
-
-
-def _escape_token(token: str) -> str:
-    if len(token) > 1 and token.startswith("["):
-        return _translate_set(token)
-    return re.escape(token[1:] if len(token) > 1 and token.startswith("\\") else token)
-
-
-def _translate_set(token: str) -> str:
-    """Return a pattern for one character of a set, or the set literally."""
-    inner = token[1:-1].replace("\\", r"\\").replace("[", r"\[").replace("^", r"\^")
-    one = f"[^/{inner[1:]}]" if inner.startswith("!") else f"[{inner}]"
-    try:
-        re.compile(one)
-    except re.error:  # An invalid set of characters, such as [user-id].
-        return re.escape(token)
-    return f"(?:{one}|{re.escape(token)})"
+    return compile_pattern(glob, syntax="escapes", below="always")
 
 
 def extract_name_part(pattern: str) -> str:
@@ -122,7 +78,7 @@ class SearchScope:
 
     def includes(self, path: str) -> bool:
         """Return True if a path belongs to the scope by its name."""
-        below = self.path in {".", path} or path.startswith(f"{self.path}/")
+        below = is_below(path, self.path)
         is_included = self._include is None or self._matches(self._include, path)
         return below and is_included and not (self._exclude and self._matches(self._exclude, path))
 

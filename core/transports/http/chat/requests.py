@@ -20,6 +20,7 @@ from core.protocol import commands as cmd
 from core.protocol.events import ModeName
 from core.protocol.tools import ToolScope, ToolSettings
 from core.records import convert
+from core.text.lines import clip
 
 MAX_PICTURES: Final = 100  # in a request, the limit of providers
 PICTURE_REFUSED: Final = "picture_refused"
@@ -64,9 +65,10 @@ def decode_picture(url: str, name: str) -> bytes:
     head, comma, data = url.partition(",")
     scheme, colon, media_type = head.partition(":")
     if not comma or not colon or scheme.strip().lower() != "data":
-        excerpt = f"{url[:_MAX_EXCERPT]}{'…' if len(url) > _MAX_EXCERPT else ''}"
         raise CommandRejected(
-            f"{name} is {excerpt!r}, and the server fetches nothing.", hint=_EXAMPLE, code=PICTURE_REFUSED
+            f"{name} is {clip(url, _MAX_EXCERPT)!r}, and the server fetches nothing.",
+            hint=_EXAMPLE,
+            code=PICTURE_REFUSED,
         )
     kind, *parameters = (part.strip().lower() for part in media_type.split(";"))
     if _ALIASES.get(kind, kind) not in READABLE_TYPES:

@@ -1,4 +1,4 @@
-"""What a reader of a rule can't see is counted and stripped (SAFETY I2)."""
+"""What a reader of a rule can't see is counted and stripped, since nobody can review it."""
 
 from __future__ import annotations
 

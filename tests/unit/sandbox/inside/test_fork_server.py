@@ -22,6 +22,8 @@ def test_the_server_loads_little():
     loaded = set(ran.stdout.split())
     assert not loaded & {"re", "shutil", "socket", "hashlib", "typing", "pathlib", "json", "asyncio", "subprocess"}
     assert {name for name in loaded if name.startswith("core.")} == {
+        "core.filesystem",
+        "core.filesystem.mount_table",  # which imports nothing
         "core.sandbox",
         *(
             f"core.sandbox.{name}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.config.rules.globs import matches
+from core.text.path_patterns import matches
 from core.tools.builtin.reading.search_scope import compile_glob, extract_name_part
 
 CALLED_SO = [

@@ -1,0 +1,16 @@
+"""The kernel's table of mounts. The isolated process of the sandbox reads it, too, so nothing is imported here."""
+
+from __future__ import annotations
+
+
+def read_mounts() -> list[tuple[bytes, bytes]]:
+    """Return mount point and file system's type of every mount, earlier mounts first. Raises OSError."""
+    with open("/proc/self/mountinfo", "rb") as table:
+        halves = [line.partition(b" - ") for line in table]
+    return [(unescape_point(head.split(b" ", 5)[4]), tail.split(b" ", 1)[0]) for head, _, tail in halves]
+
+
+def unescape_point(point: bytes) -> bytes:
+    """Undo the kernel's escapes: blank, tab, newline and backslash are three octal digits in its tables."""
+    head, *rest = point.split(b"\\")
+    return head + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in rest)
