@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass
+from functools import cache
 
 from tests.contract.source_tree import Function, Module, imports
 
@@ -42,10 +43,11 @@ class Effect:
     what: str
 
 
-def writing(module: Module) -> list[Effect]:
+@cache
+def writing(module: Module) -> tuple[Effect, ...]:
     effects = [Effect("<module>", f"import {top}") for top in sorted(imported(module) & MODULES)]
     _walk(module.tree, "<module>", effects, _flags_of(module))
-    return effects
+    return tuple(effects)
 
 
 def imported(module: Module) -> set[str]:

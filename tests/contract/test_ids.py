@@ -12,7 +12,7 @@ from core.protocol.commands import AnyCommand
 from core.protocol.events import Envelope
 from core.protocol.queries import AnyQuery
 from core.records import convert, decode_json
-from tests.contract.source_tree import ROOT
+from tests.contract.source_tree import ROOT, modules
 
 HOSTILE = (
     *("../x", "..", ".", "/etc/x", "a/b", "a\\b", "~", "~root", "a\n", "\n", "a\0b", ".ssh", "-rf", "a ", " a", "a."),
@@ -88,10 +88,10 @@ def test_n36_an_id_of_ours_is_taken():
 
 def test_n36_the_directory_of_a_session_is_asked_of_the_store_which_checks_its_id():
     joined = [
-        f"{path.relative_to(ROOT)}:{node.lineno}"
-        for path in (ROOT / "core").rglob("*.py")
-        if path.name != "store.py"
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        f"{module.path.relative_to(ROOT)}:{node.lineno}"
+        for module in modules("core")
+        if module.path.name != "store.py"
+        for node in module.nodes
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div)
         if isinstance(node.left, ast.Attribute) and node.left.attr in {"sessions_path", "subagents_path"}
     ]

@@ -246,7 +246,7 @@ def test_n1_the_search_finds_what_writes(source, what):
 
 @pytest.mark.parametrize("source", HARMLESS)
 def test_n1_the_search_lets_go_what_reads(source):
-    assert writing(parsed(source)) == []
+    assert writing(parsed(source)) == ()
 
 
 def parsed(source: str) -> Module:

@@ -22,8 +22,8 @@ import pytest
 
 LISTED = Path(__file__).parents[1] / "slow_tests.txt"
 SHARE = 8
-CASE_SECONDS = 0.5  # a case that takes more is slow
-TEST_SECONDS, MIN_CASE_SECONDS = 0.7, 0.1  # as are many small ones of a test, though none of less than a tenth
+CASE_SECONDS = 0.3  # a case that takes more is slow
+TEST_SECONDS, MIN_CASE_SECONDS = 0.5, 0.1  # as are many small ones of a test, though none of less than a tenth
 # Laws are cheap, though the first that asks for the source parses it; Pilot tests press each key; two are the promise.
 IN_EACH_RUN = (
     "tests/contract/",

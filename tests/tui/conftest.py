@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from textual.css.model import RuleSet
-from textual.css.stylesheet import Stylesheet
-from textual.css.types import CSSLocation
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
 from core.protocol.events import AnyEvent
 from tests.support.key_rows import ROWS, watch_keys
 from tests.support.scripted_client import ScriptedClient
+from tests.support.style_rules import remember_rules
 from tui.app import FRAMES_PER_SECOND, AgentApp
 from tui.bridge import SessionRequest
 from tui.chat.prompt import Prompt
@@ -27,7 +25,6 @@ from tui.dialogs.pages import ConfirmDialog
 from tui.screens.controllers.panes import PaneController
 from tui.screens.main import MainScreen
 
-PARSED: dict[tuple[Any, ...], list[RuleSet]] = {}
 SOON = 0.02  # seconds; a timer that ends within them belongs to what is going on
 
 
@@ -148,17 +145,8 @@ Staging = Callable[..., AbstractAsyncContextManager[Stage]]
 
 
 @pytest.fixture(autouse=True)
-def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A style sheet is parsed once for all apps of a process that have the same variables; else each reads it anew."""
-    parse = Stylesheet._parse_rules
-
-    def parsed(self: Stylesheet, css: str, read_from: CSSLocation, *args: Any, **kwargs: Any) -> list[RuleSet]:
-        key = (css, read_from, args, *sorted(kwargs.items()), *self._variables.items())
-        if key not in PARSED:
-            PARSED[key] = parse(self, css, read_from, *args, **kwargs)
-        return PARSED[key]
-
-    monkeypatch.setattr(Stylesheet, "_parse_rules", parsed)
+def remembered_rules(monkeypatch: pytest.MonkeyPatch) -> None:
+    remember_rules(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
