@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from textual._styles_cache import StylesCache
 from textual.pilot import Pilot
 from textual.widgets import OptionList
 
@@ -147,6 +148,14 @@ Staging = Callable[..., AbstractAsyncContextManager[Stage]]
 @pytest.fixture(autouse=True)
 def remembered_rules(monkeypatch: pytest.MonkeyPatch) -> None:
     remember_rules(monkeypatch)
+
+
+@pytest.fixture(autouse=True)
+def forgotten_drawings() -> Iterator[None]:
+    """Let go what the test drew: a cache of Textual's for two colours counts the widget, too, and so keeps the last
+    1,024 of them with all of their strips."""
+    yield
+    StylesCache.get_inner_outer.cache_clear()  # type: ignore[attr-defined]
 
 
 @pytest.fixture(autouse=True)
