@@ -155,7 +155,7 @@ def check_ends(engine: Engine, session: str) -> None:
     search, cents, euros, slow = (message.content for message in messages)
     assert search == f"Costs are written at `{PLACE}:11`.\n\n[explore {parts['search'].id} is done.]"
     assert f"Its changes are merged into yours: {PLACE}." in cents
-    assert f"They conflict in {PLACE}: the user settles that in the review." in euros
+    assert f"They conflict in {PLACE}: the user resolves that in the review." in euros
     assert "did not finish: it was stopped. Its changes are kept with it and not merged." in slow
 
 

@@ -144,7 +144,7 @@ def test_without_a_model_three_lines_say_what_to_do(project, capsys):
 
 def test_a_prompt_that_fails_for_want_of_a_key_leaves_no_session(project, capsys):
     assert run_print(options(project, model="openai/any")) == ExitCode.FAILED
-    assert "paste a key with /login" in capsys.readouterr().err
+    assert "Paste a key with /login" in capsys.readouterr().err
     assert SessionStore(project).find_latest() == ""
 
 

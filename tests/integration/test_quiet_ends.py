@@ -265,7 +265,7 @@ def test_n43_the_screen_ends_quietly(project, model, moment, ending):
         terminal.wait_for(lambda _: bool(terminal.process.children()))
         if ending == "engine":
             terminal.process.children()[0].kill()
-            terminal.wait_for(b"was cut off" if moment == "turn" else b"engine")
+            terminal.wait_for(b"interrupted turn was closed" if moment == "turn" else b"engine")
         if ending == "hangup":
             terminal.signal(signal.SIGHUP)
         else:

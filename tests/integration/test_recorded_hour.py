@@ -217,7 +217,7 @@ def noon(hour: Hour) -> None:
     """What is right is accepted, and becomes two commits and a pull request."""
     hour.press("Escape")
     hour.types("/accept all")
-    hour.stop("accepted", "u undoes", "Tour 5/5")
+    hour.stop("accepted", "u undo", "Tour 5/5")
     hour.press("F1")
     hour.stop("help", "Keys: Prompt")
     hour.press_until("/commit commits what you accepted", "Escape", absent_text="Keys: Prompt")

@@ -151,7 +151,7 @@ put = queue.Queue._put  # called while the queue of the output is locked
 
 def put_and_stop(self, item):
     put(self, item)
-    if isinstance(item, str) and "hat shall be done" in item:  # the cursor is on the first letter
+    if isinstance(item, str) and "sk for a change" in item:  # the cursor is on the first letter
         queue.Queue._put = put
         os.kill(os.getpid(), signal.SIGTSTP)
 
@@ -169,7 +169,7 @@ def test_a_stop_while_the_output_is_locked_freezes_nothing(tmp_path):
         at = len(terminal.output)
         terminal.signal(signal.SIGCONT)
         terminal.wait_for(lambda _: b"\x1b[?1049h" in terminal.output[at:])
-        terminal.wait_for(lambda _: b"hat shall be done" in terminal.text(at))
+        terminal.wait_for(lambda _: b"sk for a change" in terminal.text(at))
 
 
 @pytest.mark.parametrize("breaks", ["RuntimeError", "SystemExit", "KeyboardInterrupt"])
@@ -222,7 +222,7 @@ def test_n7c_the_end_of_the_input_ends_the_program_where_no_signal_tells(program
     os.close(slave)
     try:
         output = b""
-        while b"hat shall be done" not in output:  # the cursor stands on the W
+        while b"sk for a change" not in output:  # the cursor is on the A
             output += os.read(master, 1 << 16)
         os.close(master)
         assert child.wait(PATIENCE) == ExitCode.INTERRUPTED

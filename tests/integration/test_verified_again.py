@@ -140,7 +140,7 @@ def test_n27_what_the_change_itself_decides_the_check_by_is_named_and_verifies_n
     assert (project / "shop/price.py").read_text() == PRICE
     assert "Verified by" not in err
     if "passed, but with tests or settings changed here" not in err:
-        assert "wait for your review" in err
+        assert "pending review" in err
 
 
 def test_n27_a_run_that_names_no_test_verifies_nothing(project, capsys):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -78,3 +80,20 @@ def _find_patterns(value: object, *, depth: int) -> Iterator[LazyPattern]:
     elif depth and isinstance(value, type) and value.__module__.startswith("core."):
         for part in vars(value).values():
             yield from _find_patterns(part, depth=depth - 1)
+
+
+def test_no_lazy_pattern_goes_where_only_a_compiled_one_does() -> None:
+    # Functions of `re` refuse a lazy pattern, and the pattern of a match is never the lazy one.
+    wrong = []
+    for path in sorted(Path(core.__file__).parent.rglob("*.py")):
+        text = path.read_text("utf-8")
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.") and node.args:
+                is_constant = isinstance(node.args[0], ast.Name) and node.args[0].id.lstrip("_").isupper()
+                is_lazy = (
+                    is_constant and re.search(rf"\b{ast.unparse(node.args[0])}\b.*= compile_lazily", text) is not None
+                )
+                wrong += [f"{path}:{node.lineno}"] if is_lazy else []
+            elif isinstance(node, ast.Compare) and ast.unparse(node.left).endswith("match.re"):
+                wrong.append(f"{path}:{node.lineno}")
+    assert wrong == []

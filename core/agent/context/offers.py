@@ -6,7 +6,6 @@ one that changed. Messages that were sent are never changed.
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -30,9 +29,8 @@ class Offer(Struct, frozen=True):
 async def render_offers(offers: Sequence[Offer], messages: Sequence[Message]) -> list[str]:
     """Render the offers that are new to the model or changed; empty = it knows all of them."""
     parts = []
-    texts = await asyncio.gather(*(offer.describe() for offer in offers))  # several read files in a thread
-    for offer, text in zip(offers, texts, strict=True):
-        known_part = find_last_offer(offer.tag, messages)
+    for offer in offers:
+        text, known_part = await offer.describe(), find_last_offer(offer.tag, messages)
         part = wrap_tag(offer.tag, text or NOTHING_LEFT)
         if part != known_part and (text or known_part):
             parts.append(part)

@@ -268,6 +268,6 @@ class ModelCalls(Struct, eq=False):
 
 def _build_too_long(overflow: ContextOverflow) -> ContextOverflow:
     return ContextOverflow(
-        f"{overflow.message.rstrip('.')}. Shortening it was not enough.",
+        f"{overflow.message.rstrip('.')}. Shortening the conversation was not enough.",
         hint="Start a new session, attach less, or choose a model with a larger window.",
     )

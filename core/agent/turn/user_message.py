@@ -13,7 +13,6 @@ import platform
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Final, cast
 
@@ -118,8 +117,8 @@ async def compose_user_message(
     relevant_paths = list_relevant_paths(context, surroundings.open_files, context_blocks.paths)
     rules = " ".join(f"@{mention.key.removeprefix('rule:')}" for mention in items if mention.kind == "rule")
     words = prompt if surroundings.items is None else rules
-    news = render_rule_news(context, setup.prefix.system, relevant_paths, words)
-    parts += chain(*await asyncio.gather(news, render_offers(context.offers, context.state.messages)))
+    parts += await render_rule_news(context, setup.prefix.system, relevant_paths, words)
+    parts += await render_offers(context.offers, context.state.messages)
     if blocks := (*context_blocks.blocks, *mentioned_attachments.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
     parts.append(wrap_tag("user_query", setup.dialect.format_prompt(prompt)))

@@ -106,7 +106,8 @@ def expand_elided_body(line: str, level: str) -> list[str]:
     if not match or not (match["mark"] in ("...", "…") or is_marker(match["mark"])):
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
-    close = [] if match.re is _COLONED or not match["close"] else [indent + match["close"]]
+    closing = match.groupdict().get("close")
+    close = [indent + closing] if closing else []
     return [match["head"].rstrip(), indent + level + match["mark"].strip(), *close]
 
 

@@ -171,7 +171,7 @@ async def test_a_window_that_no_room_can_be_made_in_is_said_to_be_too_small(tmp_
     case = Case(tmp_path, thinks("Half of", finish="context_full"))
     finished = await case.turn("Go")
     assert finished.reason == "failed"
-    assert "does not fit into the model's window" in finished.message
+    assert "Shortening the conversation was not enough" in finished.message
 
 
 async def test_a_call_that_the_full_window_cut_is_not_run(tmp_path):

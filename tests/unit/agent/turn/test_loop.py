@@ -186,7 +186,7 @@ async def test_v7_an_overflow_compacts_once_and_then_stops(tmp_path):
         case.emit(ev.MessageAppended(message=AssistantMessage(content=f"{number} " + "word " * 20_000)))
     finished = await case.turn("Now")
     assert finished.reason == "failed"
-    assert "does not fit" in finished.message
+    assert "Shortening the conversation was not enough" in finished.message
     assert len(case.of(ev.ContextCompacted)) == 1
     assert len(case.model.requests) == 3
     assert faults(case.messages) == []
