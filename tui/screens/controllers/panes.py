@@ -45,6 +45,7 @@ class PaneController(Controller):
         super().__init__(context)
         self._auto_shown: set[str] = set()
         self._mounting = asyncio.Lock()  # a pane may open automatically while a key requests another
+        self.awaits_focus = False  # a pane that is being shown is about to get the focus
         self.hidden_pane = ""  # the side pane that was hidden in favour of the focused widget when the window narrowed
         self.open_files: tuple[str, ...] = ()
         self.visited: list[tuple[str, int, int]] = []  # earlier positions in the preview: path, line and column
@@ -136,6 +137,7 @@ class PaneController(Controller):
             await wait_until_mounted(side)
             pane: Any = await side.show(name)
         self.hidden_pane = ""
+        self.awaits_focus = focus
         self.context.screen.add_class("-side")
         if name != "review":
             self.context.screen.remove_class("-whole")
@@ -144,6 +146,10 @@ class PaneController(Controller):
             pane.browser.start_grace()
         if focus:
             pane.focus()
+            self.context.screen.app.call_later(self._end_focusing)  # the focus itself is set by an earlier call
+
+    def _end_focusing(self) -> None:
+        self.awaits_focus = False
 
     async def show_beside(self, name: str) -> None:
         """Show a side pane that is due automatically; hide it again if the window has narrowed meanwhile."""
@@ -344,6 +350,8 @@ class FocusController(Controller):
     def move_hidden_focus(self) -> None:
         screen = self.context.screen
         widget = screen.focused
+        if self._panes.awaits_focus:  # a layout before that would uncover the prompt, which hides the pane
+            return
         if widget is not None and get_visibility(widget) == "hidden":
             if self._bring_to_front(widget):  # it is visible, and has the focus, after the next layout
                 self._displaced = widget
