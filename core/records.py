@@ -11,6 +11,7 @@ same error for that as for a missing bracket, never `RecursionError` or `MemoryE
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
@@ -65,12 +66,12 @@ def convert(data: object, kind: Any, *, strict: bool = True, from_attributes: bo
 
 
 class RecordDecoder(Generic[T]):
-    """A decoder of a format for values of a type. `build` makes msgspec's decoder at the first use: one for the events
-    of a log takes 15 ms, and a new session reads none. `max_depth` None: the data is our own and is not measured.
+    """A decoder of a format for values of a type. `build` makes msgspec's at the first use: that of the events of a log
+    takes 15 ms, and a new session reads none. `max_depth` None: the data is our own and is not measured.
     Foreign text is measured, since the depth at which the parser gives up depends on the version of Python, and may be
     thousands."""
 
-    def __init__(self, kind: Any, build: Callable[[], Callable[[Any], T]], *, max_depth: int | None) -> None:
+    def __init__(self, kind: Any, build: Callable[[Any], Any], *, max_depth: int | None) -> None:
         self._kind, self._build, self._max_depth = kind, build, max_depth
         self._decode: Callable[[Any], T] | None = None
 
@@ -78,7 +79,7 @@ class RecordDecoder(Generic[T]):
         """Return the value. Raises `msgspec.DecodeError`."""
         if self._decode is None:
             _prepare_type(self._kind)
-            self._decode = self._build()
+            self._decode = self._build(self._kind).decode
         try:
             value = self._decode(data)
         except (RecursionError, MemoryError):
@@ -102,12 +103,12 @@ def build_json_decoder(kind: Any, *, strict: bool = True) -> RecordDecoder[Any]:
 def build_json_decoder(kind: Any, *, strict: bool = True) -> RecordDecoder[Any]:
     """Build a decoder of JSON for frequent use. `strict` False: `"5"` and 1 are taken for 5 and true."""
     depth = MAX_DEPTH if kind is Any else MAX_DEPTH + RECORD_LEVELS
-    return RecordDecoder(kind, lambda: msgspec.json.Decoder(kind, strict=strict).decode, max_depth=depth)
+    return RecordDecoder(kind, partial(msgspec.json.Decoder, strict=strict), max_depth=depth)
 
 
 def build_msgpack_decoder(kind: type[T]) -> RecordDecoder[T]:
     """Build a decoder of MessagePack for frequent use."""
-    return RecordDecoder(kind, lambda: msgspec.msgpack.Decoder(kind).decode, max_depth=None)
+    return RecordDecoder(kind, msgspec.msgpack.Decoder, max_depth=None)
 
 
 def parse_json(text: str | bytes | bytearray, **options: Any) -> Any:

@@ -31,9 +31,8 @@ TOOL_EVENTS: Final = frozenset(
 )
 _EXACT: Final = compile_lazily(r"[A-Za-z0-9_ ,|-]+")
 _RULE: Final = compile_lazily(r"(?P<tool>[A-Za-z]\w*)\(.*\)", re.DOTALL)
-_OWN_NAME: Final = compile_lazily(
-    r"mcp|[a-z]_[a-z]", re.IGNORECASE
-)  # matches names of tools that are not in KNOWN_NAMES
+# This matches names of tools that are not in KNOWN_NAMES.
+_OWN_NAME: Final = compile_lazily(r"mcp|[a-z]_[a-z]", re.IGNORECASE)
 _GLOB_SIGNS: Final = compile_lazily(r"[*?/.{\[]")
 _AS_GLOB: Final = "it is used as a glob on what a call names"
 Scope = Literal["project", "user", "plugin"]

@@ -72,9 +72,8 @@ _STYLE_WORD: Final = compile_lazily(
     r"/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|\burl\(\s*[^\s\"')][^)]*\)|\\.", re.DOTALL
 )
 _OPENING: Final = {")": "(", "]": "[", "}": "{"}
-_CLOSING_TAG: Final = compile_lazily(
-    r"</[\w.:-]*\s*>|/>"
-)  # a lexer takes its slash for the start of a regular expression
+# A lexer takes the slash of such a tag for the start of a regular expression.
+_CLOSING_TAG: Final = compile_lazily(r"</[\w.:-]*\s*>|/>")
 _MARKUP: Final = frozenset({".jsx", ".tsx"})  # text content may contain a bracket, but no brace
 _ASKED: Final = 200
 _COMPILED: Final = (".py", ".pyi")

@@ -69,9 +69,8 @@ _MAX_NAMED: Final = 40  # distinct characters of a run that are spelled out
 _LOOSE_MARK = compile_lazily(f"[{MARKS}{HIDDEN}]")
 _BLANKS = compile_lazily("^ +| +$|(?<= ) +")
 _INVISIBLE = compile_lazily(f"[{HIDDEN}]")
-_PIECES = compile_lazily(
-    rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL
-)  # some letters, Hangul's fillers, are invisible
+# Some letters, Hangul's fillers, are invisible.
+_PIECES = compile_lazily(rf"((?:(?![{HIDDEN}])[^\W\d_])+)|(.)", re.DOTALL)
 _BYTES: Final = range(0x10FF80, 0x110000)  # bytes of invalid UTF-8 on the wire; see `workspace.file_names`
 # Unambiguous signs beyond letters.
 _PLAIN_SIGNS: Final = frozenset("§©®¶€£¥¿«»、。〈〉《》「」『』【】")

@@ -22,9 +22,8 @@ from core.records import parse_json, parse_toml
 _CALL: Final = compile_lazily(
     r"(?<![\w./-])(npm|pnpm|yarn|bun|nr|run-s|run-p|npm-run-all2?|composer|deno|wireit)(?:\.cmd)?(?=[\s\"',])([^\n;&|]*)"
 )
-_TASK: Final = compile_lazily(
-    r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']"
-)  # a task of an editor with `"type": "npm"`
+# This is a task of an editor with `"type": "npm"`.
+_TASK: Final = compile_lazily(r"[\"']script[\"']\s*:\s*[\"']([\w:.-]+)[\"']")
 _PREFIXED: Final = compile_lazily(r"(?<![\w/.-])(?:npm|yarn|pnpm|bun):([\w:.*-]+)")
 _DIRECTORY_OPTIONS: Final = frozenset({"--prefix", "-C", "--cwd", "--dir", "-w", "--workspace", "-d", "--working-dir"})
 _FILTER_OPTIONS: Final = frozenset({"--filter", "-F", "--workspaces", "-r", "--recursive", "-ws"})

@@ -226,9 +226,8 @@ class _RiskTable:
         return next((risk for pattern, risk in self._patterns if pattern.fullmatch(tail)), None)
 
 
-_IMPORT: Final = compile_lazily(
-    rb"^import[ \t]", re.MULTILINE
-)  # a line that Python executes; weights of a model have none
+# Python executes such a line; weights of a model have none.
+_IMPORT: Final = compile_lazily(rb"^import[ \t]", re.MULTILINE)
 _AUTOMATIC: Final = _RiskTable(PROTECTED)
 _CALLED: Final = _RiskTable(LABELLED)
 

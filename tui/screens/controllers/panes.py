@@ -137,7 +137,7 @@ class PaneController(Controller):
             await wait_until_mounted(side)
             pane: Any = await side.show(name)
         self.hidden_pane = ""
-        self.awaits_focus = focus
+        self.awaits_focus = self.awaits_focus or focus  # a pane that opens by itself takes nothing back
         self.context.screen.add_class("-side")
         if name != "review":
             self.context.screen.remove_class("-whole")
