@@ -248,7 +248,7 @@ def next_day(hour: Hour) -> None:
     hour.stop("rewound", "▌ Shorten the docstring")
     hour.press_until("Ask for a change", "C-c")
     hour.types("/export md ../hour.md")
-    hour.stop("exported", "Written: ")
+    hour.stop("exported", "Saved: ")
     hour.press("C-q")
 
 
