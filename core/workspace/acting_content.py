@@ -1,9 +1,9 @@
 """The parts of a file that act by themselves: install scripts, hooks, settings that name programs.
 
-Most of such a file is ordinary and changes often, so it is red only when a change adds or alters one of these parts. A
-text may call a script of the project's manifest through a runner (`npm run x`, `composer x`, `deno task x`), which
-hides the command: `read_scripts` and `select_scripts` look it up. Script names are literal, except that `*` makes a
-pattern.
+Most of such a file is ordinary and changes often, so it is protected only when a change adds or alters one of these
+parts. A text may call a script of the project's manifest through a runner (`npm run x`, `composer x`, `deno task x`),
+which hides the command: `read_scripts` and `select_scripts` look it up. Script names are literal, except that `*` makes
+a pattern.
 """
 
 from __future__ import annotations

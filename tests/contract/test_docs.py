@@ -308,8 +308,8 @@ def test_every_protected_name_is_told():
         for name in (*risky_names.directories.split(), *risky_names.files.split())
     }
     assert [name for name in sorted(listed) if f"`{name}`" not in text.lower()] == []
-    page = runpy.run_path(str(DEV / "tools" / "red_names.py"))["page"]
-    assert text == page(text), "run: python docs/dev/tools/red_names.py"
+    page = runpy.run_path(str(DEV / "tools" / "protected_names.py"))["page"]
+    assert text == page(text), "run: python docs/dev/tools/protected_names.py"
 
 
 def test_modules_that_the_pages_name_exist():

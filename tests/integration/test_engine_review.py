@@ -92,7 +92,7 @@ async def test_comments_wait_and_go_back_as_one_message(project):
         assert (await refused(engine, cmd.CommentsSend(session=session))).code == "no_comment"
 
 
-async def test_s4_a_red_change_is_accepted_only_when_that_is_confirmed(project):
+async def test_s4_a_protected_change_is_accepted_only_when_that_is_confirmed(project):
     async with session_in(project, access([writes("AGENTS.md", "conftest.py"), says("Done.")])) as (engine, session):
         await run_turn(engine, session)
         accept = cmd.HunkResolve(session=session, path="AGENTS.md", verdict="accept")

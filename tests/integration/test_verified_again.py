@@ -169,7 +169,7 @@ def test_n27_a_dependency_of_the_session_alone_makes_a_check_unclear_in_plain_wo
     assert (project / "shop/price.py").read_text() == PRICE
 
 
-def test_n27_what_is_red_is_no_part_of_the_run_that_verifies_the_others(project, capsys):
+def test_n27_what_is_protected_is_no_part_of_the_run_that_verifies_the_others(project, capsys):
     code = "import os\nos.environ['PYTEST_ADDOPTS'] = '--co'\n"
     steps = (write("shop/price.py", WRONG), write("sitecustomize.py", code), run("PYTHONPATH=. python -m pytest -q"))
     assert accept_verified(project, *steps) == ExitCode.REFUSED

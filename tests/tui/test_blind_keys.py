@@ -304,8 +304,8 @@ async def test_n7b_files_that_are_gone_are_named_before_all_is_accepted(stage, c
 
 
 async def test_n7b_a_dialog_about_a_protected_file_shows_that_file_and_so_does_the_review(stage, clock):
-    red = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs automatically"))
-    async with stage(proposed(red, TESTS), answers={q.DiffQuery: q.DiffAnswer(diff=red)}) as on:
+    protected = replace(PRICES, change=replace(PRICES.change, protected=True, risk="runs automatically"))
+    async with stage(proposed(protected, TESTS), answers={q.DiffQuery: q.DiffAnswer(diff=protected)}) as on:
         await reviewed(on, clock)
         await on.pilot.press("A")
         await on.until(lambda: isinstance(on.app.screen, ChangeConsentDialog))

@@ -1,4 +1,4 @@
-"""The dialogs over the review: consent to what is red, origins, and conflicts."""
+"""The dialogs over the review: consent to what is protected, origins, and conflicts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tui.dialogs.pages import ConfirmDialog
 from tui.review.change_list import ChangeList
 from tui.review.hunk_editor import HunkEditor
 
-RED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
+PROTECTED = change("AGENTS.md", protected=True, risk="changes what the agent may do")
 CALL = Origin(call="c1", tool="write", turn="trn_1", todo="d")
 SIDES = ConflictSides(
     path="src/a.py",
@@ -67,8 +67,8 @@ def diff(path: str) -> q.DiffAnswer:
 COMMIT = "commit 2\n\n    Improve [a]\n\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
 
-async def test_m9_a_red_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
-    async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
+async def test_m9_a_protected_change_asks_once_more_and_hears_no_key_that_comes_too_soon(stage, clock):
+    async with stage(proposed(PROTECTED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
@@ -128,7 +128,7 @@ async def test_n16a_a_rename_is_one_row_and_accepted_by_one_key_without_a_questi
 
 
 async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, clock):
-    async with stage(proposed(RED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
+    async with stage(proposed(PROTECTED), answers={q.DiffQuery: diff("AGENTS.md")}) as on:
         await reviewing(on, clock)
         await on.pilot.press("a")
         await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))

@@ -135,7 +135,7 @@ def test_what_is_special_is_told_in_plain_words():
     assert describe_attributes(change("l", pending=FileState(kind="symlink", blob="t"))) == ["file → symbolic link"]
     assert describe_attributes(change("x", "create", pending=FileState(mode=0o755))) == ["executable"]
     assert [text.strip() for text, _ in build_badges(change("AGENTS.md", "create", protected=True))] == [
-        "! red",
+        "! protected",
         "create",
     ]
     assert [text.strip() for text, _ in build_badges(change("Makefile", risk="runs"))] == ["⚑ runs"]
@@ -171,7 +171,7 @@ async def test_rows_of_the_list_are_judged_with_the_keys_of_hunks():
         assert sum(isinstance(message, review_messages.BulkResolved) for message in app.posted) == 2
 
 
-async def test_a_directory_is_judged_without_what_is_red_in_it():
+async def test_a_directory_is_judged_without_what_is_protected_in_it():
     app = ReviewApp([])
     async with app.run_test(size=(120, 40)) as pilot:
         many = tuple(change(f"src/{number:02}.py", protected=number == 5) for number in range(30))

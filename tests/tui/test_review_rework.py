@@ -289,10 +289,10 @@ async def test_the_line_cuts_commands_once_and_leaves_nothing_half_said():
         assert len(origin_text) <= 50
 
 
-async def test_a_red_change_says_why_and_a_labelled_one_only_that():
-    red = replace(TESTS, change=replace(TESTS.change, protected=True, risk="runs automatically when git commits"))
+async def test_a_protected_change_says_why_and_a_labelled_one_only_that():
+    protected = replace(TESTS, change=replace(TESTS.change, protected=True, risk="runs automatically when git commits"))
     flagged = replace(PRICES, change=replace(PRICES.change, risk="runs whenever pytest starts here"))
-    app = ReviewApp([red, flagged])
+    app = ReviewApp([protected, flagged])
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot)
         line = app.query_one(".review--risk")

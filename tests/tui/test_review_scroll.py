@@ -202,8 +202,8 @@ async def test_a_pane_without_the_focus_is_dim():
 async def test_capital_p_asks_for_what_tests_have_proven_and_p_for_the_proof():
     proven = replace(PRICES, change=replace(PRICES.change, check=TESTED))
     compiled = replace(TESTS, change=replace(TESTS.change, check=replace(TESTED, kind="syntax")))
-    red = replace(ADDED, change=replace(ADDED.change, check=TESTED, protected=True))
-    app = ReviewApp([proven, compiled, red])
+    protected = replace(ADDED, change=replace(ADDED.change, check=TESTED, protected=True))
+    app = ReviewApp([proven, compiled, protected])
     async with app.run_test(size=(120, 40)) as pilot:
         view = await settle(pilot, "P", "p")
         asked = [request for request in app.posted if isinstance(request, messages.ProvenVerdictRequested)]

@@ -99,8 +99,8 @@ def build_verification_dialog(plan: VerificationAnswer) -> ConfirmDialog:
     suffix = f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""
     ran = ", ".join(fit_line(command, 60) for command in plan.commands)
     explanation = (
-        f"{names}{suffix}. First reruns {ran}, each alone in a clean layer. Only what passes is accepted; red files and"
-        " deletions are left out."
+        f"{names}{suffix}. First reruns {ran}, each alone in a clean layer. Only what passes is accepted; protected"
+        " files and deletions are left out."
     )
     question = f"Accept {count('file', len(paths))} if the tests pass again?"
     return ConfirmDialog(question, "run, then accept", explanation=explanation, no="keep pending")

@@ -34,7 +34,7 @@ SIGNS: Final = {
     "mode": ("x", "$text-primary"),
 }
 CONFLICT_BADGE: Final[Part] = (" ! conflict ", "bold $text-warning on $warning-muted")
-PROTECTED_BADGE: Final[Part] = (" ! red ", "bold $text-error on $error-muted")
+PROTECTED_BADGE: Final[Part] = (" ! protected ", "bold $text-error on $error-muted")
 MUTED: Final = "$foreground 55%"
 COMMAND_LENGTH: Final = 48  # maximum characters of a command
 EMPTY: Final = (

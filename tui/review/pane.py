@@ -18,6 +18,7 @@ from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, VerdictU
 from core.protocol.queries import HunkAnswer
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, Verdict
+from core.text.counting import count
 from tui.keymap import get_bindings
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
@@ -274,8 +275,9 @@ class ReviewPane(StatePane):
             self._sent.add_hunks(path, resolvable[path], verdict)
         if paths:
             self.post_message(messages.VerdictRequested(HunkResolve(path="", paths=paths, verdict=verdict)))
-        if count := sum(change.protected for change in allowed_changes):
-            self.app.notify(f"{count} red: decide on each one separately.", markup=False)
+        if number := sum(change.protected for change in allowed_changes):
+            rest = "decide on it separately." if number == 1 else "decide on each separately."
+            self.app.notify(f"{count('protected file', number)}: {rest}", markup=False)
 
     def _send_verdict(self, change: Change, ids: tuple[str, ...], verdict: Verdict, reason: str = "") -> None:
         """Send a verdict and go on; a change that needs confirmation stays on screen."""

@@ -40,7 +40,7 @@ _NOT_PROTECTED = FileRisk("")
 def describe_undisplayed(path: str, old: bytes, new: bytes, hunks: Sequence[Hunk]) -> str:
     """Describe the parts of a change that a review cannot show, as the end of "it …"; "" = it shows all.
 
-    Nobody can judge what is not shown, so such a change is red.
+    Nobody can judge what is not shown, so such a change is protected.
     """
     if not new:
         return ""

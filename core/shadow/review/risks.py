@@ -22,7 +22,7 @@ from core.protocol.renames import find_renames
 from core.protocol.review import WRITE_DENIED, Change, FileState
 from core.shadow.content.paths import collect_directories
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.review.red_references import RedReferences
+from core.shadow.review.protected_references import ProtectedReferences
 from core.shadow.review.write_rules import LoadRules, WriteRules
 from core.workspace.file_names import from_os_name, is_git_internal
 from core.workspace.protected_files import find_file_risk, may_hold_protected
@@ -45,7 +45,7 @@ class Risks:
         settings = user_dirs.get_config_dir().resolve()  # "" = not in the project
         self._settings = settings.relative_to(self._root).as_posix() if settings.is_relative_to(self._root) else ""
         self._by_git: dict[str, str] = {}
-        self._references = RedReferences(tree)
+        self._references = ProtectedReferences(tree)
         self._marks: dict[str, int] = {}
 
     def refresh(self) -> None:
@@ -95,9 +95,9 @@ class Risks:
         changes = self._state.changes
         for pair in find_renames(changes).items():
             for one, other in (pair, pair[::-1]):
-                red = risks.get(other) or (changes[other].protected and (changes[other].risk or "is protected"))
-                if red and not risks.get(one, "red"):
-                    risks[one] = f"{red} (it is one rename with {other})"
+                risk = risks.get(other) or (changes[other].protected and (changes[other].risk or "is protected"))
+                if risk and not risks.get(one, "protected"):
+                    risks[one] = f"{risk} (it is one rename with {other})"
 
     def _find_risk(
         self,

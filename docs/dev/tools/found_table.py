@@ -51,7 +51,7 @@ FOUND: Final = {
     "20": "T2a was never tested",
     "21": "the review hid parts of a hunk: escape sequences, invisible characters, look-alikes",
     "22": "accepting the state of git did more than its preview showed",
-    "23": "files that run by themselves, or that a red file names, were not red",
+    "23": "files that run by themselves, or that a protected file names, were not protected",
     "24": "a rule that denies writing did not hold when a change was accepted",
     "25": "a hosted agent's own account of its commands counted as evidence",
     "26": "commands that check nothing got ticks and counts",

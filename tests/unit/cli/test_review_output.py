@@ -50,7 +50,7 @@ def test_n21_where_a_link_leads_is_told_with_letters_that_look_alike_named():
     )
 
 
-def test_n23_why_a_change_is_red_is_printed_with_it():
+def test_n23_why_a_change_is_protected_is_printed_with_it():
     assert "# a.py: protected: holds a line" in print_line("a", FOR_PROGRAMS, protected=True, risk="holds a line")
 
 

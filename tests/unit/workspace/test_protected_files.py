@@ -1,4 +1,4 @@
-"""What acts by itself is red and says why; what runs when it is called is labelled only."""
+"""What acts by itself is protected and says why; what runs when it is called is labelled only."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from core.workspace.protected_files import find_file_risk, find_link_risk, is_protected
 
-RED = {
+PROTECTED = {
     "agent may": (".Cursor/mcp.json", ".cursor/rules/a.mdc", ".agent-tui/config.toml", "AGENTS.md", "sub/CLAUDE.md"),
     "may see": (".cursorignore",),
     "editor opens": (".vscode/tasks.json", ".idea/x.xml", "my.code-workspace"),
@@ -21,8 +21,8 @@ RED = {
 }
 
 
-@pytest.mark.parametrize(("words", "path"), [(words, path) for words, paths in RED.items() for path in paths])
-def test_p16_red_levers_are_known_in_any_spelling_and_say_why(words, path):
+@pytest.mark.parametrize(("words", "path"), [(words, path) for words, paths in PROTECTED.items() for path in paths])
+def test_p16_protected_levers_are_known_in_any_spelling_and_say_why(words, path):
     lever = find_file_risk(path)
     assert lever.is_protected
     assert words in lever.risk
@@ -30,7 +30,7 @@ def test_p16_red_levers_are_known_in_any_spelling_and_say_why(words, path):
 
 
 @pytest.mark.parametrize("path", ["conftest.py", "sub/Makefile", "package.json", "setup.py", ".npmrc", "x.config.ts"])
-def test_what_runs_when_it_is_called_is_labelled_and_not_red(path):
+def test_what_runs_when_it_is_called_is_labelled_and_not_protected(path):
     assert find_file_risk(path).risk
     assert not is_protected(path)
 
@@ -58,7 +58,7 @@ def package(**scripts: str) -> bytes:
     return json.dumps({"name": "x", "scripts": scripts}).encode()
 
 
-def test_a_package_is_red_when_what_an_install_runs_is_changed():
+def test_a_package_is_protected_when_what_an_install_runs_is_changed():
     lever = find_file_risk(
         "app/package.json", package(test="a"), package(test="a", postinstall="curl | sh", prepare="b")
     )
@@ -72,7 +72,7 @@ def test_a_package_is_red_when_what_an_install_runs_is_changed():
 @pytest.mark.parametrize(
     ("target", "leads_out"), [(b"../x", False), (b"../../x", True), (b"/etc", True), (b"y", False)]
 )
-def test_p5_a_link_that_leads_out_of_the_project_is_red(target, leads_out):
+def test_p5_a_link_that_leads_out_of_the_project_is_protected(target, leads_out):
     lever = find_link_risk("sub/link", target)
     assert (lever is not None) == leads_out
 
@@ -96,7 +96,7 @@ netlify.toml .readthedocs.yaml sitecustomize.py usercustomize.py lib/site-packag
 
 @pytest.mark.parametrize("spelled", [str, str.upper], ids=["as it is", "in capitals"])
 @pytest.mark.parametrize("path", BY_ITSELF.split())
-def test_n9_a_name_that_acts_by_itself_is_red_in_any_directory_and_spelling(path, spelled):
+def test_n9_a_name_that_acts_by_itself_is_protected_in_any_directory_and_spelling(path, spelled):
     for place in (path, f"deep/down/{path}"):
         assert is_protected(spelled(place)), place
 
@@ -184,7 +184,7 @@ iflow.md firebender.json GROK.md Directory.x.targets before.x.sln.targets
 
 
 @pytest.mark.parametrize("path", RUN_BY_TOOLS.split())
-def test_n23_a_name_that_some_tool_runs_or_obeys_by_itself_is_red(path):
+def test_n23_a_name_that_some_tool_runs_or_obeys_by_itself_is_protected(path):
     assert is_protected(path)
     assert is_protected(f"deep/{path}".upper())
 

@@ -246,7 +246,7 @@ class ReviewController(Controller):
         if not options:
             self.context.notify_user("The origin of this change is unknown.")
             return
-        choice = await self.context.ask(ActionPickerDialog("All of one origin (red files are left out)", options))
+        choice = await self.context.ask(ActionPickerDialog("All of one origin (protected files are left out)", options))
         if choice and change.origin is not None:
             word, _, field = choice.partition(" ")
             origin, verdict = Origin(**{field: getattr(change.origin, field)}), _VERDICTS[word == "reject"]

@@ -28,14 +28,14 @@ ABOUT = "3,007 characters, of which 1,007 are not shown"
         "Justfile",
     ],
 )
-def test_n23_a_line_of_code_of_which_the_end_is_not_shown_is_red(path):
+def test_n23_a_line_of_code_of_which_the_end_is_not_shown_is_protected(path):
     assert describe_undisplayed(path, b"k = 1\n", b"k = 1\n" + LONG, ()) == f"holds a line of {ABOUT}"
     assert describe_undisplayed(path, LONG, LONG + b"k = 1\n", ()) == ""
     assert describe_undisplayed(path, LONG, LONG * 3, ()) == f"holds 2 long lines, the longest of {ABOUT}"
     assert describe_undisplayed(path, LONG, b"", ()) == ""
 
 
-def test_n23_a_long_line_of_a_script_without_an_ending_is_red():
+def test_n23_a_long_line_of_a_script_without_an_ending_is_protected():
     assert "not shown" in describe_undisplayed("bin/run", b"", b"#!/bin/sh\necho" + b" " * 3_000 + b"; evil\n", ())
     assert "not shown" in describe_undisplayed("a.py", b"", ("\ufeff" + LONG.decode()).encode("utf-16-le"), ())
 
@@ -55,14 +55,14 @@ def make_notebook(source: str, output: str = "") -> bytes:
     return json.dumps(book, indent=1).encode()
 
 
-def test_n23_long_code_of_a_notebook_is_red_and_its_pictures_are_not():
+def test_n23_long_code_of_a_notebook_is_protected_and_its_pictures_are_not():
     assert "not shown" in describe_undisplayed("a.ipynb", make_notebook("k = 1"), make_notebook(LONG.decode()), ())
     picture = base64.b64encode(bytes(9_000)).decode()
     assert describe_undisplayed("a.ipynb", make_notebook("k = 1"), make_notebook("k = 2", picture), ()) == ""
 
 
 @pytest.mark.parametrize("path", ["a.py", "a.sh", "a.js", "bin/run"])
-def test_n23_code_with_a_nul_byte_is_red(path):
+def test_n23_code_with_a_nul_byte_is_protected(path):
     code = b"#!/bin/sh\n#\0\ntouch x\n"
     assert describe_undisplayed(path, b"#!/bin/sh\n", code, ()) == "holds a NUL byte, so its text is not shown"
     again = describe_undisplayed(path, code, b"#!/bin/sh\nrm x\n", ())
@@ -75,7 +75,7 @@ def test_n23_a_binary_file_is_ordinary_where_binary_files_are():
     assert describe_undisplayed("a.out", b"", b"\x7fELF\0\0", ()) == ""
 
 
-def test_n23_more_lines_of_code_than_are_shown_are_red():
+def test_n23_more_lines_of_code_than_are_shown_are_protected():
     whole = Hunk(id="a", old_start=1, old_lines=0, new_start=1, new_lines=MAX_LINES)
     assert describe_undisplayed("a.py", b"", b"x\n", (whole,)) == "has more lines than the 200,000 that are shown"
     assert describe_undisplayed("a.csv", b"", b"x\n", (whole,)) == ""

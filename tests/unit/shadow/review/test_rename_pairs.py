@@ -179,7 +179,7 @@ def _dies(place, steps: list[str], *, undoing: bool) -> ReviewCase:
 
 
 @pytest.mark.parametrize(("old", "new"), [("notes.md", "AGENTS.md"), ("AGENTS.md", "notes.md")])
-def test_n16a_a_rename_is_red_if_one_of_its_paths_is(review, old, new):
+def test_n16a_a_rename_is_protected_if_one_of_its_paths_is(review, old, new):
     moved(review, (old, new))
     assert all(change.protected and change.risk for change in review.state.changes.values())
     accept_everything(review.shadow)

@@ -1,4 +1,4 @@
-"""What a red file names is red, pending or on disk, and says which file names it."""
+"""What a protected file names is protected, pending or on disk, and says which file names it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NAMING = {
 
 @pytest.mark.parametrize("is_pending", [True, False], ids=["pending", "on disk"])
 @pytest.mark.parametrize("source", NAMING)
-def test_n23_what_a_red_file_names_is_red_and_says_by_which(review, source, is_pending):
+def test_n23_what_a_protected_file_names_is_protected_and_says_by_which(review, source, is_pending):
     text, referenced_path = NAMING[source]
     if is_pending and not source.startswith(".git/"):
         review.shadow.write(source, text.encode())
@@ -52,7 +52,7 @@ def test_n23_what_a_red_file_names_is_red_and_says_by_which(review, source, is_p
     assert review.disk("src/other.py") == b"x\n"
 
 
-def test_n23_what_it_names_in_turn_is_red_too_and_a_circle_ends(review):
+def test_n23_what_it_names_in_turn_is_protected_too_and_a_circle_ends(review):
     review.put(".husky/pre-push", b"sh a.sh\n")
     review.put("a.sh", b"sh b.sh\n")
     review.shadow.write("b.sh", b"sh a.sh; python c.py\n")
@@ -61,7 +61,7 @@ def test_n23_what_it_names_in_turn_is_red_too_and_a_circle_ends(review):
     assert risks == {"b.sh": "is run by a.sh", "c.py": "is run by b.sh"}
 
 
-def test_n23_a_file_that_was_pending_before_becomes_red_with_what_names_it(review):
+def test_n23_a_file_that_was_pending_before_becomes_protected_with_what_names_it(review):
     review.shadow.write("scripts/a.sh", b"x\n")
     assert not review.state.changes["scripts/a.sh"].protected
     review.shadow.write(".envrc", b". scripts/a.sh\n")
@@ -184,7 +184,7 @@ HIDDEN: dict[str, tuple[dict[str, str], str]] = {
 
 
 @pytest.mark.parametrize("form", HIDDEN)
-def test_n23_what_a_red_file_runs_is_red_however_it_is_named(review, form):
+def test_n23_what_a_protected_file_runs_is_protected_however_it_is_named(review, form):
     files, referenced_path = HIDDEN[form]
     for path, text in files.items():
         review.put(path, text.encode())
@@ -197,7 +197,7 @@ def test_n23_what_a_red_file_runs_is_red_however_it_is_named(review, form):
     assert review.disk(referenced_path) == b""
 
 
-def test_n23_the_files_that_a_directory_gives_to_a_hook_are_red(review):
+def test_n23_the_files_that_a_directory_gives_to_a_hook_are_protected(review):
     review.put(".husky/pre-commit", b"run-parts scripts\n")
     review.put("scripts/x", b"#!/bin/sh\n", mode=0o755)
     review.shadow.write("scripts/x", b"#!/bin/sh\nevil\n")
@@ -206,7 +206,7 @@ def test_n23_the_files_that_a_directory_gives_to_a_hook_are_red(review):
     assert not review.state.changes["scripts/deep/data.txt"].protected
 
 
-def test_n23_a_script_that_a_hook_calls_by_name_is_red_where_it_changes(review):
+def test_n23_a_script_that_a_hook_calls_by_name_is_protected_where_it_changes(review):
     review.put(".husky/pre-commit", b"npm test\n")
     review.put("package.json", scripts(test="jest", start="vite").encode())
     review.shadow.write("package.json", scripts(test="jest", start="evil").encode())
@@ -215,7 +215,7 @@ def test_n23_a_script_that_a_hook_calls_by_name_is_red_where_it_changes(review):
     assert review.state.changes["package.json"].risk == "is run by .husky/pre-commit (test)"
 
 
-def test_n23_a_flood_of_red_files_hides_none_of_the_top(review):
+def test_n23_a_flood_of_protected_files_hides_none_of_the_top(review):
     review.put(".git/hooks/pre-push", b"sh a.sh\n")
     for number in range(700):
         review.put(f"many/{number}.code-workspace", b"{}\n")
@@ -256,7 +256,7 @@ jobs:
         ),
     ],
 )
-def test_n23_a_workflow_that_checks_all_makes_no_ordinary_file_red(review, path):
+def test_n23_a_workflow_that_checks_all_makes_no_ordinary_file_protected(review, path):
     review.put(".github/workflows/ci.yml", CHECKS.encode())
     review.put(".husky/pre-commit", b"npx lint-staged\nmake lint\n")
     review.put("package.json", scripts(test="vitest run tests", build="tsc -p .").encode())
@@ -267,7 +267,7 @@ def test_n23_a_workflow_that_checks_all_makes_no_ordinary_file_red(review, path)
 
 
 @pytest.mark.parametrize("path", ["m.py", "a.py", "s.py", "x.sh", "wip.py", "lib/m.js", "commit.py", "git.py"])
-def test_n23_the_examples_that_git_lays_down_and_messages_make_nothing_red(review, path):
+def test_n23_the_examples_that_git_lays_down_and_messages_make_nothing_protected(review, path):
     subprocess.run(["git", "init", "-q", str(review.root)], check=True)
     review.put(".husky/pre-push", b"git stash -m wip\ngit commit -q -m m --no-verify\n")
     review.put(path, b"one\n")
@@ -276,7 +276,7 @@ def test_n23_the_examples_that_git_lays_down_and_messages_make_nothing_red(revie
 
 
 @pytest.mark.parametrize("directory", ["tools", "hooks", "scripts", "config", "bin", "tasks", "ci"])
-def test_n23_what_lies_beside_a_place_of_red_files_makes_nothing_red(review, directory):
+def test_n23_what_lies_beside_a_place_of_protected_files_makes_nothing_protected(review, directory):
     review.put(f"core/{directory}/call.py", b"from core.ids import check\nimport shared\n")
     review.put(f"{directory}/call.py", b"from core.ids import check\nimport shared\n")
     for path in ("core/ids.py", "shared.py"):

@@ -1,4 +1,4 @@
-"""Words of a red text that may name other files, in any notation: paths, ends of paths, directories, modules, calls.
+"""Words of a protected file that may name other files, in any notation: paths, their ends, directories, calls.
 
 This is pure text analysis, without a tree. Words are stored with their meaning (`Mark`) under the first part of their
 path, so that most of them need one lookup in a directory. A variable may stand for any directory, or for any part of a
@@ -105,7 +105,7 @@ ENDINGS: dict[str, tuple[str, ...]] = {
 ENDINGS[Mark.FILE] = ENDINGS[Mark.PROGRAM] = ENDINGS[Mark.SCRIPT]
 
 
-class RedWords(Struct, frozen=True):
+class ReferenceWords(Struct, frozen=True):
     """The words of a text. `exact`: words with their marks, by the first part of their path (".." = upward).
 
     `names`: ends of paths by their last name, in lower case; `globs`: ends of paths with wildcards. `places`: words
@@ -131,7 +131,7 @@ def is_common(name: str) -> bool:
     return _COMMON.match(name) is not None
 
 
-def read_words(path: str, text: str, *, imports: bool, is_bare: bool) -> RedWords:
+def read_words(path: str, text: str, *, imports: bool, is_bare: bool) -> ReferenceWords:
     """Parse a text that runs something. `imports`: its Python imports count; `is_bare`: ends of paths count, too."""
     exact = list(dict.fromkeys((*_list_exact(path, text), *(_list_imports(path, text) if imports else ()))))
     files, globs = list[tuple[Mark, str]](), list[str]()
@@ -142,12 +142,12 @@ def read_words(path: str, text: str, *, imports: bool, is_bare: bool) -> RedWord
             files.append((mark, word))
     words = sort_words((*exact, *files))
     if not is_bare:
-        return RedWords(exact=words, data_globs=tuple(globs), calls=tuple(find_calls(text)))
+        return ReferenceWords(exact=words, data_globs=tuple(globs), calls=tuple(find_calls(text)))
     return _add_tokens(text, words, tuple(globs))
 
 
 def sort_words(words: Iterable[tuple[Mark, str]]) -> dict[str, tuple[str, ...]]:
-    """Sort words that are paths by their first part, as in `RedWords.exact`; others are omitted."""
+    """Sort words that are paths by their first part, as in `ReferenceWords.exact`; others are omitted."""
     sorted_words = dict[str, dict[str, None]]()
     for mark, raw in list(words)[:_MAX_WORDS]:
         word = _LEADING.sub("", raw).strip("\\")
@@ -276,12 +276,12 @@ class _Tokens:
         self.globs[rf"^(?:.*/)?{re.escape(above + '/') if above else ''}{any_name}$"] = None
 
 
-def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[str, ...]) -> RedWords:
+def _add_tokens(text: str, exact: dict[str, tuple[str, ...]], data_globs: tuple[str, ...]) -> ReferenceWords:
     tokens = _Tokens()
     undone = _normalize_text(text)
     tokens.add(undone, runs_all=False)
     tokens.add("\n".join(line for line in undone.splitlines() if _RUNS_ALL.search(line)), runs_all=True)
-    return RedWords(
+    return ReferenceWords(
         exact=exact,
         names={name: tuple(ends) for name, ends in tokens.names.items()},
         globs=re.compile("|".join(tokens.globs), re.MULTILINE) if tokens.globs else None,

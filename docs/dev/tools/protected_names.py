@@ -1,4 +1,4 @@
-"""Writes the tables of red and labelled names in `docs/review.md`: `python docs/dev/tools/red_names.py`."""
+"""Writes the tables of protected and labelled names in `docs/review.md`: `python docs/dev/tools/protected_names.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 TARGET: Final = ROOT / "docs" / "review.md"
-_TABLE: Final = re.compile(r"(<!-- (red|labelled) -->\n).*?(<!-- end -->)", re.DOTALL)
+_TABLE: Final = re.compile(r"(<!-- (protected|labelled) -->\n).*?(<!-- end -->)", re.DOTALL)
 _NOTES: Final = {".cursor": " (except plans)"}
 
 
@@ -18,7 +18,7 @@ def page(text: str) -> str:
     """The text with its tables as the program has them."""
     from core.workspace.protected_files import LABELLED, PROTECTED
 
-    tables = {"red": PROTECTED, "labelled": LABELLED}
+    tables = {"protected": PROTECTED, "labelled": LABELLED}
     return _TABLE.sub(lambda match: f"{match[1]}{chr(10).join(_rows(tables[match[2]]))}\n{match[3]}", text)
 
 

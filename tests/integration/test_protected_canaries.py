@@ -1,4 +1,4 @@
-"""Each red file is one because a real tool acts on it: an innocent command is run over it, and leaves a canary."""
+"""Each protected file is one because a tool acts on it: an innocent command is run over it, and leaves a canary."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def build(place: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.path} by {Path(row.tool).name} {len(row.text)}")
-def test_n23_a_red_file_acts_when_an_innocent_command_is_run(tmp_path, row):
+def test_n23_a_protected_file_acts_when_an_innocent_command_is_run(tmp_path, row):
     risk = find_file_risk(row.path, b"", row.text.encode())
     assert risk is not None
     assert risk.is_protected

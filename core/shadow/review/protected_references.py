@@ -1,4 +1,4 @@
-"""Red by reference: a file that a red file names is red as well.
+"""Protection by reference: a file that a protected file names is protected as well.
 
 A hook, an `.envrc`, a workflow or a task names scripts; a text for the agent imports others; a package names what an
 install runs. These files are resolved in the tree with the pending changes, recursively. The work is bounded, a file is
@@ -27,7 +27,17 @@ from core.patterns import compile_lazily
 from core.protocol.paths import list_parents
 from core.protocol.review import Change
 from core.shadow.layers.merged_tree import MergedTree, TreeNode
-from core.shadow.review.red_words import BINARY, CODE, ENDINGS, SHELL, Mark, RedWords, is_common, read_words, sort_words
+from core.shadow.review.reference_words import (
+    BINARY,
+    CODE,
+    ENDINGS,
+    SHELL,
+    Mark,
+    ReferenceWords,
+    is_common,
+    read_words,
+    sort_words,
+)
 from core.workspace.acting_content import PARTLY_ACTING, RunnerCall, list_acting_parts, read_scripts, select_scripts
 from core.workspace.file_names import fold_name, is_git_internal
 from core.workspace.path_status import PathKind
@@ -102,8 +112,8 @@ class PendingScripts:
             {above for path in self.paths for above in list_parents(path)}, key=lambda directory: directory.count("/")
         )
 
-    def match(self, source: str, words: RedWords, *, is_code: bool = False) -> Iterator[str]:
-        """Yield the scripts whose paths end with words of a red file, or that are directly in a directory that it
+    def match(self, source: str, words: ReferenceWords, *, is_code: bool = False) -> Iterator[str]:
+        """Yield the scripts whose paths end with words of a protected file, or that are directly in a directory that it
         names.
 
         `is_code`: the file is no shell script, so that only shell scripts count as executed by it.
@@ -111,7 +121,7 @@ class PendingScripts:
         scripts = self._list_named(source, words)
         yield from filter(_is_shell, scripts) if is_code else scripts
 
-    def _list_named(self, source: str, words: RedWords) -> Iterator[str]:
+    def _list_named(self, source: str, words: ReferenceWords) -> Iterator[str]:
         source_directory = posixpath.dirname(source).lower()
         for name in words.names.keys() & self._by_name.keys():
             for path in self._by_name[name]:
@@ -125,7 +135,7 @@ class PendingScripts:
                 yield from paths
         yield from self._list_in_places(source_directory, words)
 
-    def _list_in_places(self, source_directory: str, words: RedWords) -> Iterator[str]:
+    def _list_in_places(self, source_directory: str, words: ReferenceWords) -> Iterator[str]:
         for base in {source_directory, ""}:
             for first in words.places.keys() & self._list_first_parts(base):
                 for subdirectory in words.places[first]:
@@ -146,7 +156,7 @@ def _classify_script(path: str) -> bool | None:
     return is_code or None
 
 
-def _fits(path: str, end: str, source_directory: str, words: RedWords) -> bool:
+def _fits(path: str, end: str, source_directory: str, words: ReferenceWords) -> bool:
     bare = end.lstrip("/")
     if not f"/{path}".endswith(f"/{bare}"):
         return end != bare and "/" in path and bare.endswith(f"/{path}")  # a whole path, as it is on another machine
@@ -160,12 +170,12 @@ def _is_shell(path: str) -> bool:
     return SHELL.search(path) is not None or "." not in path.rpartition("/")[2]
 
 
-class RedReferences(Struct, eq=False):
-    """The files and directories that red files of one session's tree name. `_read` caches the words of files; the other
-    fields are valid for one state of the tree."""
+class ProtectedReferences(Struct, eq=False):
+    """The files and directories that protected files of one session's tree name. `_read` caches the words of files; the
+    other fields are valid for one state of the tree."""
 
     tree: MergedTree
-    _read: dict[tuple[str, ...], tuple[ReadKey, RedWords]] = field(default_factory=dict)
+    _read: dict[tuple[str, ...], tuple[ReadKey, ReferenceWords]] = field(default_factory=dict)
     _names: dict[str, Mapping[str, PathKind]] = field(default_factory=dict)
     _kinds: dict[str, PathKind | None] = field(default_factory=dict)
     _pending: dict[str, Change] = field(default_factory=dict)
@@ -179,7 +189,7 @@ class RedReferences(Struct, eq=False):
             looked_up.clear()
         self._pending = {change.path: change for change in changes}
         scripts = PendingScripts(self.tree, self._pending.values())
-        waiting = [(path, 0) for path in dict.fromkeys(self._list_red_files(executed_paths))][:_MAX_FILES]
+        waiting = [(path, 0) for path in dict.fromkeys(self._list_protected_files(executed_paths))][:_MAX_FILES]
         risks, visited_paths = dict[str, str](), {path for path, _ in waiting}
         for path, depth in waiting:  # the loop appends to it
             words = self._read_file(path, depth)
@@ -197,10 +207,10 @@ class RedReferences(Struct, eq=False):
                     waiting.append((name, depth + 1))
         return risks
 
-    # red files
+    # protected files
 
-    def _list_red_files(self, executed_paths: Iterable[str]) -> Iterator[str]:
-        """Yield the red files next to and above pending paths; first those of the root, which run most often."""
+    def _list_protected_files(self, executed_paths: Iterable[str]) -> Iterator[str]:
+        """Yield the protected files next to and above pending paths; first those of the root, which run most often."""
         directories = {".": None} | {parent: None for path in self._pending for parent in list_parents(path)}
         budget = _MAX_LISTED
         run_directories = {_HOOKS, *executed_paths}  # directories all of whose files are run
@@ -212,15 +222,15 @@ class RedReferences(Struct, eq=False):
             budget -= len(names)
             if budget < 0:
                 break
-            is_red = directory in run_directories
+            is_run = directory in run_directories
             for name, kind in names.items():
                 path = name if directory == "." else f"{directory}/{name}"
                 if kind == "directory":
-                    if is_red or _is_executed(f"{path}/x"):
+                    if is_run or _is_executed(f"{path}/x"):
                         run_directories.add(path)
                     if path not in directories and (path in run_directories or may_hold_protected(path)):
-                        waiting += [path] if not is_git_internal(path) or is_red else []
-                elif not path.endswith(".sample") and (is_red or _is_executed(path)):  # git's own examples run nothing
+                        waiting += [path] if not is_git_internal(path) or is_run else []
+                elif not path.endswith(".sample") and (is_run or _is_executed(path)):  # git's own examples run nothing
                     yield path
         yield from (path for path in self._pending if _is_executed(path))
 
@@ -234,10 +244,10 @@ class RedReferences(Struct, eq=False):
 
     # words
 
-    def _read_file(self, path: str, depth: int) -> RedWords:
+    def _read_file(self, path: str, depth: int) -> ReferenceWords:
         node = self.tree.find_node(path)
         if node is None or node.kind != "file":
-            return RedWords()
+            return ReferenceWords()
         key = (self._build_key(path, node), min(depth, _MAX_IMPORTS + 1))
         if (cached_entry := self._read.get((path,))) is None or cached_entry[0] != key:
             cached_entry = self._read[path,] = (key, self._read_words(path, node, depth))
@@ -253,22 +263,22 @@ class RedReferences(Struct, eq=False):
                 change_time = (self.tree.workspace.root / path).lstat().st_ctime_ns
         return location, node.size, change_time
 
-    def _read_words(self, path: str, node: TreeNode, depth: int) -> RedWords:
+    def _read_words(self, path: str, node: TreeNode, depth: int) -> ReferenceWords:
         """Read the words of a file; nothing of one that is only called, such as a makefile, or that runs nothing."""
         try:
             data = self.tree.read(path, node, _MAX_BYTES)
         except (PathRefused, OSError):
-            return RedWords()
+            return ReferenceWords()
         if b"\0" in data or path.lower().endswith(_OBEYED):
-            return RedWords()
+            return ReferenceWords()
         name, text = fold_name(path.rpartition("/")[2]), data.decode("utf-8", "replace")
         if _is_prose(path):
-            return RedWords(exact=sort_words((Mark.FILE, reference) for reference in find_references(text)))
+            return ReferenceWords(exact=sort_words((Mark.FILE, reference) for reference in find_references(text)))
         is_named = not _is_executed(path)
         if name in PARTLY_ACTING:
             text = "\n".join(list_acting_parts(name, data).values())
         elif is_named and find_file_risk(path) is not None and not CODE.search(path):
-            return RedWords()
+            return ReferenceWords()
         imports = not _runs_on_server(path) and depth <= _MAX_IMPORTS
         words = read_words(path, text, imports=imports, is_bare=True)
         if _is_non_shell_code(path) and depth:  # its strings are data as often as paths
@@ -277,9 +287,9 @@ class RedReferences(Struct, eq=False):
 
     # resolution
 
-    def _resolve(self, source: str, words: RedWords) -> Iterator[str]:
-        """Yield the files and directories of the project that words name, relative to a red file, to the root or to a
-        directory that the text names."""
+    def _resolve(self, source: str, words: ReferenceWords) -> Iterator[str]:
+        """Yield the files and directories of the project that words name, relative to a protected file, to the root or
+        to a directory that the text names."""
         bases = self._list_bases(source, words)
         for base in (*bases, "src"):
             names = self._list_names(base or ".")
@@ -292,9 +302,9 @@ class RedReferences(Struct, eq=False):
             for base in bases[:2]:
                 yield from self._expand(posixpath.normpath(posixpath.join(base, pattern)))
 
-    def _list_bases(self, source: str, words: RedWords) -> list[str]:
-        """Return the directories to which names in a red file may be relative: its own, the root, and those that it
-        names."""
+    def _list_bases(self, source: str, words: ReferenceWords) -> list[str]:
+        """Return the directories to which names in a protected file may be relative: its own, the root, and those that
+        it names."""
         key = (source, id(words))
         if key not in self._bases:
             source_directory = posixpath.dirname(source)
@@ -383,9 +393,9 @@ class RedReferences(Struct, eq=False):
 
     # calls
 
-    def _list_called(self, source: str, words: RedWords, scripts: PendingScripts) -> dict[str, str]:
-        """Return the files run by scripts that a red file calls through a runner, and manifests in which these scripts
-        changed."""
+    def _list_called(self, source: str, words: ReferenceWords, scripts: PendingScripts) -> dict[str, str]:
+        """Return the files run by scripts that a protected file calls through a runner, and manifests in which these
+        scripts changed."""
         risks, waiting = dict[str, str](), [(call, source, words) for call in words.calls]
         for call, caller, caller_words in waiting:  # the loop appends to it
             for manifest, table in self._list_manifests(call, caller, caller_words, scripts):
@@ -406,7 +416,7 @@ class RedReferences(Struct, eq=False):
         return risks
 
     def _list_manifests(
-        self, call: RunnerCall, source: str, words: RedWords, scripts: PendingScripts
+        self, call: RunnerCall, source: str, words: ReferenceWords, scripts: PendingScripts
     ) -> list[tuple[str, str]]:
         key = (source, call.manifests, call.directory, call.is_anywhere)
         if key not in self._manifests:
@@ -423,7 +433,7 @@ class RedReferences(Struct, eq=False):
             ]
         return self._manifests[key]
 
-    def _read_scripts(self, manifest: str, scripts: Mapping[str, str]) -> RedWords:
+    def _read_scripts(self, manifest: str, scripts: Mapping[str, str]) -> ReferenceWords:
         key = (manifest, *scripts)
         texts = tuple(scripts.values())
         if (cached_entry := self._read.get(key)) is None or cached_entry[0] != texts:
@@ -450,8 +460,8 @@ class RedReferences(Struct, eq=False):
 @lru_cache(maxsize=16_384)
 def _is_executed(path: str) -> bool:
     file_risk = find_file_risk(path)
-    is_red = file_risk is not None and file_risk.is_protected
-    return is_red or fold_name(path.rpartition("/")[2]) in PARTLY_ACTING
+    is_protected = file_risk is not None and file_risk.is_protected
+    return is_protected or fold_name(path.rpartition("/")[2]) in PARTLY_ACTING
 
 
 @lru_cache(maxsize=16_384)
