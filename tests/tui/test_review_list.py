@@ -180,6 +180,8 @@ async def test_a_directory_is_judged_without_what_is_protected_in_it():
         await settle(pilot, "l", "up", "up", "a")
         (asked,) = app.posted
         assert (len(asked.paths), "src/05.py" in asked.paths, asked.verdict) == (29, False, "accept")
+        notices = [notification.message for notification in app._notifications]
+        assert notices == ["1 protected file: decide on it separately."]
         assert "00.py …" in "\n".join(drawn(app.query_one(ChangeList)))
 
 
