@@ -18,7 +18,7 @@ from core import __version__
 from core.clock import now_ms
 from core.config.loading import load_settings
 from core.errors import AgentTuiError
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.ids import new_id
 from core.secrets import redact
 from core.text.well_formed import make_well_formed

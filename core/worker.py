@@ -32,7 +32,7 @@ from core.clock import now_ms, pause
 from core.engine import Engine
 from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, CommandRejected
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client

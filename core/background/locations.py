@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from core.errors import ConfigError, StateError
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.user_dirs import get_state_dir
 

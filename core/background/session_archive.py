@@ -23,7 +23,7 @@ from core.background.store import AgentStore
 from core.errors import StateError
 from core.filesystem.atomic_write import PRIVATE, create_file, rename_over
 from core.filesystem.open_beneath import DIRECTORY, open_beneath
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import is_id
 from core.protocol.events import SessionStarted

@@ -24,7 +24,7 @@ from core.engine.configuration.settings_lint import InterfaceCheck, check_config
 from core.errors import StateError
 from core.exits import ExitCode
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.permissions.trust import TrustStore
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.queries import SettingRow, SettingsProblem

@@ -20,7 +20,7 @@ from core.cli.parsing import build_parser, parse_directory
 from core.cli.streams import read_input
 from core.errors import ConfigError
 from core.exits import ExitCode
-from core.filesystem.private_file import write_private
+from core.filesystem.private_files import write_private
 from core.user_dirs import get_state_dir
 
 IMAGE_TEXT = """\

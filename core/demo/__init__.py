@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.git.repository import GitFailed, create_repository
 from core.ids import new_id

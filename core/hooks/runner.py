@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.hooks.answers import HookRun
 from core.hooks.hook_files import MAX_SCRIPT, explain_missing, find_script, list_script_files

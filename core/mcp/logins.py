@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from core.clock import monotonic, now_ms, pause
 from core.errors import AgentTuiError
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.permissions.state_file import StateFile
 from core.providers.connection.keys import find_key, forget_stored_key, store_key

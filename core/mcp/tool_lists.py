@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.mcp.wire.sdk_connection import CallAnswer, ContentBlock, SdkConnection, ToolDefinition
 from core.patterns import compile_lazily
 from core.records import decode_json

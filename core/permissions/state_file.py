@@ -18,7 +18,7 @@ import msgspec
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_files import read_open_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.records import decode_json
 from core.user_dirs import get_state_dir
 

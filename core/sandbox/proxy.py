@@ -17,7 +17,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.sandbox.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
 from core.tasks import cancel_tasks

@@ -18,7 +18,7 @@ from typing import Final
 from core.errors import StateError
 from core.filesystem.open_files import is_lock_held
 from core.filesystem.overlay_support import SHARED_MEMORY, find_file_system_type
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.user_dirs import get_state_dir
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.errors import StateError
 from core.filesystem.open_files import explain_displaced, is_lock_held
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.patterns import compile_lazily

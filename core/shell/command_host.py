@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.secrets import mask_secrets
 

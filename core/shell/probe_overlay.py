@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from core.debug.probe_regions import group_by_path, insert_probes
 from core.edits.text_file import TextFile, decode_text
 from core.errors import PathRefused, StateError, ToolFailed
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.protocol.debug import Probe
 from core.sandbox.box import Tier

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from core.errors import StateError
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.sessions.store import is_session_id
 from core.transports.line_client import LINE_LIMIT, LineClient
 from core.user_dirs import list_socket_dirs

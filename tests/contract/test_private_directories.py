@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from tests.contract.source_tree import ROOT
 
 # Below a directory of ours that is private already, or of the user's project.

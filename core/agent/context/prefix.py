@@ -24,7 +24,7 @@ from core.config.rules.rule import choose_rules, list_loaded
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.permissions.trusted_files import TrustCheck, trust_everything
 from core.prompts import load_tool_text, render
 from core.protocol.events import LoadedRule

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.protocol.commands import GuideKeep
 from core.records import decode_json

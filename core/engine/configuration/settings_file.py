@@ -28,7 +28,7 @@ from core.engine.configuration.explanation import split_key
 from core.errors import ConfigError, StateError
 from core.filesystem.atomic_write import PRIVATE, replace_file
 from core.filesystem.open_beneath import DIRECTORY
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.protocol import commands as cmd
 from core.records import parse_toml

@@ -22,7 +22,7 @@ from core.acp.connection import AUTH_REQUIRED, AcpError, Connection, PeerGone, P
 from core.engine.session.session import Session
 from core.errors import AgentTuiError, StateError, ToolFailed
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.git.layout import read_small_file
 from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice

@@ -16,7 +16,7 @@ from core.engine.session.session import Session
 from core.engine.shared.services import EngineServices
 from core.errors import StateError
 from core.filesystem.atomic_write import stream_replacement
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.git.credentials import register_git_credentials
 from core.git.layout import read_branch

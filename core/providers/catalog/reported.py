@@ -19,7 +19,7 @@ from msgspec import Struct, field
 
 from core.clock import now_ms
 from core.errors import ConfigError
-from core.filesystem.private_file import read_private, write_private
+from core.filesystem.private_files import read_private, write_private
 from core.protocol.messages import Effort
 from core.providers.base import ModelInfo
 from core.providers.wire.wire_values import get_table

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from core.errors import ConfigError, ProviderError, StateError
-from core.filesystem.private_file import read_private, write_private
+from core.filesystem.private_files import read_private, write_private
 from core.installation import describe_extra
 from core.providers.connection.addresses import is_loopback
 from core.providers.connection.endpoint import FoundKey

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.host_view import find_credentials

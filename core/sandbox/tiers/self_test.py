@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper, is_whiteout
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest

@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, CommandRejected, PathRefused, ReviewConflict, StateError
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.ids import new_id
 from core.protocol.events import AnyEvent, LayersChanged, VerdictGiven, VerdictUndone
 from core.protocol.review import FileState, Verdict, VerdictRecord

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from core.errors import ContentLost, StateError
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 
 _MAX_SERIAL = 16
 _MAX_THREADS = 16

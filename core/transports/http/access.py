@@ -23,7 +23,7 @@ from msgspec import Struct, field
 from core.clock import monotonic
 from core.errors import AgentTuiError, ConfigError
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
+from core.filesystem.private_files import make_private_directory
 from core.records import decode_json
 from core.user_dirs import get_state_dir
 

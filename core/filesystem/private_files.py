@@ -1,17 +1,35 @@
-"""Small private files of the user: mode 0600, never through a link, replaced as a whole or not at all."""
+"""Private directories and small private files of the user, with the modes 0700 and 0600 independent of the umask.
+
+A file is never read through a link, and it is replaced as a whole or not at all.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from core.errors import ConfigError
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.private_directories import make_private_directory
 
 MAX_BYTES: Final = 256 * 1024
+
+
+def make_private_directory(path: Path) -> None:
+    """Create a directory and its missing parents with the mode 0700; existing ones remain unchanged. Raises OSError.
+
+    `Path.mkdir` applies the mode only to the last directory, and the umask to its parents.
+    """
+    missing = [path]
+    while not missing[-1].parent.exists():
+        missing.append(missing[-1].parent)
+    for directory in reversed(missing):
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+    if not path.is_dir():
+        raise NotADirectoryError(20, "Not a directory", str(path))
 
 
 def read_private(path: Path) -> bytes | None:
