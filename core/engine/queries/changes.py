@@ -10,7 +10,7 @@ from core.engine.queries.source import QuerySource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.protocol import queries as q
-from core.protocol.queries.base import Answer
+from core.protocol.base import Answer
 from core.protocol.review import Change, ChangeDiff, FileState
 from core.secrets import list_masked_values, mask_secrets
 from core.shadow.diff.diff_lines import build_diff

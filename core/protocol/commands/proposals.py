@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from core.ids import Id, OptionalId
-from core.protocol.commands.base import Command
+from core.protocol.base import Command
 from core.protocol.documents import Plan, Todo, TodoStatus
 from core.protocol.review import ConflictChoice, Origin, ReviewPolicy, Verdict
 
+MAX_SUBAGENTS: Final = 4  # The limit for subagents of a build.
 HookPlace = Literal["box", "machine", "none"]
 
 

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Union
 from msgspec import Struct
 
 from core.ids import Id, OptionalId
-from core.protocol.events.base import *
-from core.protocol.events.base import Event
+from core.protocol.base import ApprovalDecision as ApprovalDecision
+from core.protocol.base import Event as Event
+from core.protocol.base import LossyEvent as LossyEvent
+from core.protocol.base import ModeName as ModeName
+from core.protocol.base import ToolStatus as ToolStatus
+from core.protocol.base import TurnEnd as TurnEnd
 from core.protocol.events.debug import *
 from core.protocol.events.proposals import *
 from core.protocol.events.session import *

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from core.protocol.base import Event, LossyEvent
 from core.protocol.debug import Hypothesis, Probe, ProbeRecord, ProbeRun
-from core.protocol.events.base import Event, LossyEvent
 
 ReproduceOutcome = Literal["ran", "proceed", "fixed", "broken", "stopped"]
 

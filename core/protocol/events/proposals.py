@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from core.ids import Id, OptionalId
+from core.protocol.base import Event, IdEvent, IdsEvent, LossyEvent, TurnEnd
 from core.protocol.documents import Plan, Todo
-from core.protocol.events.base import Event, IdEvent, IdsEvent, LossyEvent, TurnEnd
 from core.protocol.language import Diagnostic
 from core.protocol.messages import Usage
 from core.protocol.review import (

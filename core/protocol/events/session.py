@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.ids import Id, OptionalId
-from core.protocol.events.base import Event, IdEvent, LossyEvent, ModeName
+from core.protocol.base import Event, IdEvent, LossyEvent, ModeName
 from core.protocol.messages import Effort, ModelJob, Usage
 
 BackgroundState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]

@@ -7,8 +7,7 @@ from typing import Literal
 from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
-from core.protocol.documents import AnyDocument, Question, QuestionAnswer
-from core.protocol.events.base import (
+from core.protocol.base import (
     ApprovalDecision,
     Event,
     IdEvent,
@@ -18,6 +17,7 @@ from core.protocol.events.base import (
     ToolStatus,
     TurnEnd,
 )
+from core.protocol.documents import AnyDocument, Question, QuestionAnswer
 from core.protocol.messages import Attachment, Message, Usage
 
 HookResult = Literal["passed", "allowed", "asked", "denied", "changed", "told", "failed"]

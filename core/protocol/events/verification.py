@@ -10,7 +10,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.protocol.events.base import Event, LossyEvent
+from core.protocol.base import Event, LossyEvent
 from core.protocol.review import Check, CheckKind, FileState
 
 # "unclear": it could not be run, or it failed because files that only the session's commands created were missing.

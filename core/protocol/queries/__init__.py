@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Union
 
-from core.protocol.queries.base import *
-from core.protocol.queries.base import Answer, Query
+from core.protocol.base import Answer as Answer
+from core.protocol.base import Query
 from core.protocol.queries.changes import *
 from core.protocol.queries.extensions import *
 from core.protocol.queries.files import *
@@ -15,6 +15,15 @@ from core.protocol.queries.sessions import *
 from core.protocol.queries.settings import *
 from core.protocol.queries.transcripts import *
 from core.records import list_leaves
+
+
+class RefusedAnswer(Answer, frozen=True, kw_only=True, tag="refused"):
+    """The query can't be answered."""
+
+    code: str
+    message: str
+    hint: str = ""
+
 
 if TYPE_CHECKING:
     AnyQuery = Query

@@ -7,8 +7,8 @@ from typing import Literal
 from msgspec import Struct
 
 from core.ids import Id, OptionalId
+from core.protocol.base import Answer, Query
 from core.protocol.messages import Usage
-from core.protocol.queries.base import Answer, Query
 from core.protocol.review import ChangeDiff, Check, CommitTopic, ConflictSides, GitPreview
 
 CommitSplit = Literal["none", "todo", "prompt", "topic"]

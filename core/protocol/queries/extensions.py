@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from core.protocol.queries.base import Answer, Query
+from core.protocol.base import Answer, Query
 from core.protocol.tools import ToolRow
 
 ExtensionScope = Literal["project", "user"]

@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.base import Answer, Query
 from core.protocol.language import Place
-from core.protocol.queries.base import Answer, Query
 
 ContextKind = Literal[
     "file", "folder", "symbol", "diff", "branch", "terminal", "plan", "session", "rule", "page", "agent", "resource"

@@ -6,8 +6,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from core.protocol.base import Answer, Query
 from core.protocol.events.session import IndexStatus
-from core.protocol.queries.base import Answer, Query
 
 SearchKind = Literal["all", "symbols", "text", "meaning"]
 

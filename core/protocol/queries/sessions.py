@@ -8,12 +8,12 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
+from core.protocol.base import Answer, Query
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.session import BackgroundAgentInfo
 from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
-from core.protocol.queries.base import Answer, Query
 
 NotificationForm = Literal["auto", "bell", "osc9", "osc777", "osc99", "off"]
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from core.protocol.queries.base import Answer, Query
+from core.protocol.base import Answer, Query
 
 SettingKind = Literal["flag", "choice", "number", "text", "list", "table"]
 SettingOrigin = Literal["default", "user", "project", "command line", "environment"]

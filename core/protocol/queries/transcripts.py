@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from core.ids import Id
-from core.protocol.queries.base import Answer, Query
+from core.protocol.base import Answer, Query
 
 PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
 ExportFormat = Literal["md", "html", "json"]

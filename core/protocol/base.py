@@ -1,4 +1,4 @@
-"""The base of all events, and the value types that events share."""
+"""The bases of all commands, events, queries and answers, and the value types that events share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
-from core.ids import Id
+from core.ids import Id, OptionalId
 from core.modes import Mode
 
 if TYPE_CHECKING:
@@ -38,3 +38,20 @@ class IdsEvent(Event, frozen=True, kw_only=True):
 
 class LossyEvent(Event, frozen=True, kw_only=True):
     """Base of the events that are never logged and may be dropped on the way."""
+
+
+class Command(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all commands. `session` is required by all but `session.open` and those that write the user's
+    configuration."""
+
+    session: OptionalId = ""
+
+
+class Query(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all queries. `session` may be "" where the answer does not depend on one."""
+
+    session: OptionalId = ""
+
+
+class Answer(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """Base of all answers."""

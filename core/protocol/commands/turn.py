@@ -1,0 +1,167 @@
+"""Commands about turns: their mode, model and limits, prompts and what goes with them, answers, commands and jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from msgspec import Meta, Struct, field
+
+from core.ids import Id
+from core.protocol.base import ApprovalDecision, Command, ModeName
+from core.protocol.documents import QuestionAnswer
+from core.protocol.messages import Effort
+from core.protocol.tools import ToolSettings
+
+MAX_ATTACHMENT_BYTES: Final = 32_000_000  # The size limit of an attached file, in bytes.
+
+
+class ModeSet(Command, frozen=True, kw_only=True, tag="mode.set"):
+    mode: ModeName
+
+
+class ModelSet(Command, frozen=True, kw_only=True, tag="model.set"):
+    model: str
+
+
+class EffortSet(Command, frozen=True, kw_only=True, tag="effort.set"):
+    """Set how much the model thinks from the next turn on, as far as it can; "" = as configured."""
+
+    effort: Effort | Literal[""] = ""
+
+
+class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):
+    """Set the limits of one turn, effective at once: 0 = no limit, None = unchanged."""
+
+    max_steps: Annotated[int, Meta(ge=0)] | None = None
+    max_cost: Annotated[float, Meta(ge=0)] | None = None
+    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+
+
+class PolicySet(Command, frozen=True, kw_only=True, tag="policy.set"):
+    """Set who decides on commands in this session, effective at once."""
+
+    policy: Literal["confirm", "auto", "human"]
+
+
+class AttachmentAdd(Command, frozen=True, kw_only=True, tag="attachment.add"):
+    """Take a picture or a PDF into the session: a file (`path`: in the workspace, or absolute where the user said so),
+    or bytes of at most MAX_ATTACHMENT_BYTES (`data`). `attachment.added` names the `request`, and the label to use."""
+
+    request: str = ""
+    path: str = ""
+    data: bytes = b""
+    name: str = ""
+
+
+class Viewing(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The place in a file that the user looks at: the line of the cursor (1-indexed, 0 = none), and the lines of the
+    selection with its text ("" = nothing is selected)."""
+
+    path: str
+    line: int = 0
+    start: int = 0
+    end: int = 0
+    selected: str = ""
+
+
+class EarlierMessage(Struct, frozen=True, kw_only=True):
+    """A message of a conversation that a client had elsewhere."""
+
+    role: Literal["user", "assistant"]
+    text: str
+
+
+class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
+    """`open_files`: workspace-relative paths that the user has on screen or looked at, latest first; `viewing`: the
+    place in the one on screen. What the labels in `text` name goes with it; `attachments` are labels that need not
+    stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
+    `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
+    what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow. `rules`:
+    texts of the client that bind from now on; `layout`: a tree of the files as the client shows them, which is told
+    once; `earlier`: what was said before, for a session that begins with it."""
+
+    text: str
+    open_files: tuple[str, ...] = ()
+    viewing: Viewing | None = None
+    attachments: tuple[Id, ...] = ()
+    pasted: tuple[tuple[int, int], ...] = ()
+    excluded: tuple[str, ...] = ()
+    anyway: bool = False
+    available_tools: dict[str, ToolSettings] = field(default_factory=dict)
+    rules: tuple[str, ...] = ()
+    layout: str = ""
+    earlier: tuple[EarlierMessage, ...] = ()
+
+
+class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
+    """`attachments`, `pasted` and `excluded`: as in `TurnSubmit`."""
+
+    text: str
+    attachments: tuple[Id, ...] = ()
+    pasted: tuple[tuple[int, int], ...] = ()
+    excluded: tuple[str, ...] = ()
+
+
+class TurnUnsteer(Command, frozen=True, kw_only=True, tag="turn.unsteer"):
+    """Take back messages to the running turn that no model was sent yet; `ids` empty = all of them."""
+
+    ids: tuple[Id, ...] = ()
+
+
+class DraftKeep(Command, frozen=True, kw_only=True, tag="draft.keep"):
+    """Save the unsent text of the prompt until the session is resumed; "" = there is none."""
+
+    text: str
+
+
+class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
+    pass
+
+
+class CommandRun(Command, frozen=True, kw_only=True, tag="command.run"):
+    """Run a command of the user's own where the agent's commands run, without asking; the model is told of it.
+    `on_machine`: in the project itself, as the user, outside of every box; the client has asked them."""
+
+    command: str
+    on_machine: bool = False
+
+
+class JobStop(Command, frozen=True, kw_only=True, tag="job.stop"):
+    """Stop a background job; `job` "" = every job."""
+
+    job: str = ""
+
+
+class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
+    """Return to the workspace root and the environment that the session began with."""
+
+
+class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
+    """Answer an approval request. `pattern`, with "allow_always" or "reject_always": saved in place of the exact
+    command; `*` matches anything, and the pattern has to match this very command. `by` program: a client could ask
+    nobody, or nobody answered; only a refusal can be given so."""
+
+    id: Id
+    decision: ApprovalDecision
+    note: str = ""
+    pattern: str = ""
+    by: Literal["user", "program"] = "user"
+
+
+class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
+    """Answer a question; no answers = dismiss it. `by` program: nobody answered, so there are no answers."""
+
+    id: Id
+    answers: tuple[QuestionAnswer, ...] = ()
+    by: Literal["user", "program"] = "user"
+
+
+class ContextDrop(Command, frozen=True, kw_only=True, tag="context.drop"):
+    """Leave a part of the history out of later requests, by its id in a `ContextAnswer`; a line stands in its place.
+    Refused while a turn runs."""
+
+    part: str
+
+
+class ContextCompact(Command, frozen=True, kw_only=True, tag="context.compact"):
+    pass
