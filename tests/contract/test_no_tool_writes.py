@@ -7,10 +7,9 @@ import inspect
 import pytest
 
 from core.agent.base.call_lease import CallLease
-from core.agent.gate.capabilities import CommandRunner, UserPrompter
+from core.agent.gate.capabilities import CommandRunner, UserPrompter, build_capabilities
 from core.agent.gate.file_capabilities import FileEditor
 from core.agent.gate.web_visitor import PageVisitor
-from core.agent.turn.stages import build_capabilities
 from core.engine.session.server_access import ServerCaller
 from core.engine.subagents.task_agents import TaskSpawner
 from core.errors import ToolFailed

@@ -11,8 +11,7 @@ import pytest
 
 from core.agent.base.call_lease import CallLease
 from core.agent.context.project_facts import describe_git_status
-from core.agent.gate.capabilities import CommandRunner
-from core.agent.turn.stages import build_capabilities
+from core.agent.gate.capabilities import CommandRunner, build_capabilities
 from core.cli import permissions
 from core.engine import Engine
 from core.errors import ToolFailed

@@ -15,10 +15,11 @@ from msgspec.structs import replace
 
 from core.agent.base.approvals import ALLOWING_DECISIONS, Approver
 from core.agent.base.call_lease import CallLease, OpenCapability
-from core.agent.base.name_lookup import NO_LOOKUP, NameLookup, SearchProject, search_nothing
+from core.agent.base.name_lookup import NO_LOOKUP, NameLookup, SearchProject, open_lookup, search_nothing
 from core.agent.base.permissions import CallPermissions
 from core.agent.base.plan_sync import PlanSync
 from core.agent.base.user_channel import UserChannel
+from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_capability import DebugCapability
 from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
 from core.agent.gate.todo_editor import PlanFileEditor, Prove, TodoEditor, build_prover
@@ -36,6 +37,7 @@ from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
 from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run_unsandboxed
+from core.tools.base import EditRequest
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
@@ -266,3 +268,24 @@ class CapabilityFactory(Struct, frozen=True, kw_only=True):
             return CommandRunner(self.python, self.approver.permissions, origin, approval, lease)
 
         return build_prover(self.approver, origin, run)
+
+
+def build_capabilities(context: TurnContext) -> CapabilityFactory:
+    """Build the factory of capabilities for the calls of a turn."""
+
+    async def apply_edit(request: EditRequest) -> str:
+        # Only edits that rules can't place need this module, so it is not imported at the start.
+        from core.agent.gate.edit_agent import resolve_edit
+
+        return await resolve_edit(context.build_side_requests(), request)
+
+    return CapabilityFactory(
+        approver=Approver(context.user, context.permissions, context.emit, context.hooks),
+        python=context.python,
+        plans=context.plans,
+        digests=context.memory.read_digests,
+        apply_edit=apply_edit,
+        names=open_lookup(context.languages),
+        search=context.search,
+        outward=context.outward,
+    )

@@ -21,6 +21,7 @@ from core.agent.context.memory import ModelMemory
 from core.agent.context.reminders import append_reminder
 from core.agent.context.skills import render_pinned
 from core.agent.context.token_meter import measure_messages
+from core.agent.context.turn_context import TurnContext
 from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
 from core.hooks.dialect_names import HookEvent
@@ -147,6 +148,12 @@ class Compactor(Struct, frozen=True):
         todos = select_current(self.state.todos)
         text = render("reminders/compacted", summary=notes, todos=todos, changes=changes)
         return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
+
+
+def build_compactor(context: TurnContext) -> Compactor:
+    """Build the compactor of the session's history."""
+    side = context.build_side_requests()
+    return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)
 
 
 def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:

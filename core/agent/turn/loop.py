@@ -20,6 +20,7 @@ from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_policy import DebugPolicy
 from core.agent.debug.fix_verdict import FixReview
 from core.agent.gate.call_results import ResultFormatter
+from core.agent.gate.capabilities import build_capabilities
 from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
@@ -27,7 +28,6 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
 from core.agent.turn.prompt_setup import load_setup
-from core.agent.turn.stages import build_capabilities
 from core.agent.turn.todo_following import TodoFollower, read_back_statuses
 from core.agent.turn.turn_frame import Ending, TurnFrame
 from core.agent.turn.turn_policy import TurnPolicy

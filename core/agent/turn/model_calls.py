@@ -24,8 +24,8 @@ from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import Reminders
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.turn_context import TurnContext
+from core.agent.turn.compaction import build_compactor
 from core.agent.turn.prompt_setup import CALLS_IN_TEXT, load_setup
-from core.agent.turn.stages import build_compactor
 from core.clock import monotonic, pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.protocol.documents import Todo

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from core.agent.base.budget import SubagentLimits
 from core.agent.base.call_lease import CallLease
 from core.agent.context.turn_context import TurnContext
-from core.agent.turn.stages import build_capabilities
+from core.agent.gate.capabilities import build_capabilities
 from core.engine.session.session import Session
 from core.engine.subagents.runner import MAX_LAST_WORDS, SubagentEnd, SubagentRunner, set_model
 from core.engine.turns.lifecycle import build_context

@@ -53,8 +53,8 @@ async def build_plan(context: TurnContext, prompt: str, target: BuildTarget, ins
 
 async def compact_history(context: TurnContext) -> None:
     """Replace the history by a summary."""
+    from core.agent.turn.compaction import build_compactor
     from core.agent.turn.prompt_setup import load_setup
-    from core.agent.turn.stages import build_compactor
 
     await context.hooks.refresh()
     before = list(context.state.messages)

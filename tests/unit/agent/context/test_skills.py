@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from core.agent.context.skills import MAX_PINNED, MAX_PINNED_TOGETHER, render_pinned
-from core.agent.turn.stages import build_compactor
+from core.agent.turn.compaction import build_compactor
 from core.config.settings import ContextSettings, Settings
 from core.protocol import events as ev
 from core.protocol.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from core.agent.base.call_lease import CallLease
+from core.agent.gate.capabilities import build_capabilities
 from core.agent.gate.file_capabilities import FileEditor
-from core.agent.turn.stages import build_capabilities
 from core.errors import PathRefused
 from core.modes import Access
 from core.permissions.approval import Approval

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from core.agent.turn.stages import build_compactor
+from core.agent.turn.compaction import build_compactor
 from core.config.settings import ContextSettings, Settings
 from core.errors import ProviderError
 from core.protocol import events as ev
