@@ -17,9 +17,8 @@ from msgspec.structs import replace
 from core.agent.base.prompt_tags import escape_attribute, escape_tags
 from core.agent.base.routes import Route
 from core.attachments.preparation import prepare_attachment, read_pdf_facts
-from core.attachments.text_form import format_pdf_text, format_placeholder
 from core.errors import AttachmentRefused, ContentLost
-from core.protocol.attachment_labels import PDF_MEDIA_TYPE, describe_attachment
+from core.protocol.attachment_labels import PDF_MEDIA_TYPE, classify_attachment, describe_attachment
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
 from core.providers.catalog.capabilities import Capabilities
@@ -119,7 +118,22 @@ def _describe(attachment: Attachment) -> str:
 
 def _render_as_text(attachment: Attachment, data: bytes) -> str:
     text = read_pdf_facts(data, text=True).text if attachment.media_type == PDF_MEDIA_TYPE else ""
-    return format_pdf_text(attachment, escape_tags(text)) if text.strip() else format_placeholder(attachment)
+    return _format_pdf_text(attachment, escape_tags(text)) if text.strip() else format_placeholder(attachment)
+
+
+def format_placeholder(attachment: Attachment, explanation: str = "") -> str:
+    """Format a placeholder in one line; `explanation`: the reason, "" = the model does not accept this kind."""
+    kind = "PDFs" if attachment.media_type == PDF_MEDIA_TYPE else "pictures"
+    reason = explanation or f"this model accepts no {kind}"
+    name = f" {attachment.name}" if attachment.name else ""
+    return f"[{classify_attachment(attachment)}{name}, {describe_attachment(attachment)}: not shown, {reason}]"
+
+
+def _format_pdf_text(attachment: Attachment, text: str) -> str:
+    """Format the text of a PDF in place of its bytes."""
+    name = f" {attachment.name}" if attachment.name else ""
+    head = f"[text of the pdf{name}, {describe_attachment(attachment)}; its pictures are not shown]"
+    return f"{head}\n{text.strip()}\n[end of the pdf]"
 
 
 @lru_cache(maxsize=512)

@@ -1,19 +1,26 @@
-"""Sizes of messages: bytes as they are sent, and an estimate of the tokens that a request will have."""
+"""Sizes of messages: bytes as they are sent, and an estimate of the tokens that a request will have.
+
+The source for attachments is Anthropic's vision guide (tokens ≈ width · height / 750) and its PDF guide (a page counts
+as text and as a picture).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import is_
+from typing import Final
 
 import msgspec
 from msgspec import Struct, field
 
-from core.attachments.text_form import estimate_tokens
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage, WireAnswer
+from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import ToolSpec
 from core.text.well_formed import encode_record
 
 BYTES_PER_TOKEN = 4.0
+PIXELS_PER_TOKEN: Final = 750
+TOKENS_PER_PAGE: Final = 2_300
+BYTES_PER_PAGE: Final = 50_000  # of a PDF with an unknown number of pages
 
 
 def measure_messages(messages: Iterable[Message]) -> int:
@@ -24,13 +31,20 @@ def measure_messages(messages: Iterable[Message]) -> int:
 def _measure_message(message: Message) -> int:
     match message:
         case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-            attachment_size = round(sum(map(estimate_tokens, shown)) * BYTES_PER_TOKEN)
+            attachment_size = round(sum(map(estimate_attachment_tokens, shown)) * BYTES_PER_TOKEN)
             return len(content.encode("utf-8", "replace")) + 16 + attachment_size
         case AssistantMessage(wire=WireAnswer(items=items)):
             return len(encode_record(items)) + 16
         case AssistantMessage():
             texts = (message.content, *(call.name + call.arguments for call in message.tool_calls))
             return len("".join(texts).encode("utf-8", "replace")) + 32 * len(message.tool_calls) + 16
+
+
+def estimate_attachment_tokens(attachment: Attachment) -> int:
+    """Estimate the tokens of an attachment, at least one."""
+    if attachment.width:
+        return max(attachment.width * attachment.height // PIXELS_PER_TOKEN, 1)
+    return max(attachment.pages or attachment.size // BYTES_PER_PAGE, 1) * TOKENS_PER_PAGE
 
 
 class TokenMeter(Struct, eq=False):

@@ -19,10 +19,10 @@ from core.agent.base.prompt_tags import escape_tags
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
 from core.agent.context.reminders import append_reminder
+from core.agent.context.sent_attachments import format_placeholder
 from core.agent.context.skills import render_pinned
 from core.agent.context.token_meter import measure_messages
 from core.agent.context.turn_context import TurnContext
-from core.attachments.text_form import format_placeholder
 from core.errors import ProviderError
 from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, SessionHooks

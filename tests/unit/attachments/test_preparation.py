@@ -13,7 +13,6 @@ from PIL import Image
 from core.attachments.pictures import MAX_BYTES, render_preview
 from core.attachments.preparation import prepare_attachment, read_pdf_facts
 from core.attachments.signature import SNIFF_BYTES, detect_media_type
-from core.attachments.text_form import estimate_tokens, format_placeholder
 from core.errors import AttachmentRefused
 from core.protocol.attachment_labels import (
     LABEL_PATTERN,
@@ -228,14 +227,3 @@ def test_a_label_is_found_again_in_what_was_written():
     assert find_attachments(text, known) == (two, one)
     assert strip_labels(text) == "Look at , then and again"
     assert find_attachments(text, {}) == ()
-
-
-def test_pictures_count_by_their_area_and_pdfs_by_their_pages():
-    assert estimate_tokens(Attachment(digest="", media_type="image/png", width=1568, height=1568)) == 3278
-    assert estimate_tokens(Attachment(digest="", media_type="image/png", width=1, height=1)) == 1
-    assert estimate_tokens(Attachment(digest="", media_type="application/pdf", pages=3)) == 6_900
-
-
-def test_in_the_place_of_a_picture_stands_what_it_was():
-    attachment = Attachment(digest="", media_type="image/png", name="a.png", size=2_000, width=3, height=4)
-    assert format_placeholder(attachment) == "[image a.png, 3×4 png 2.0 kB: not shown, this model accepts no pictures]"

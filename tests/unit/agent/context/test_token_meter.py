@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.agent.context.token_meter import BYTES_PER_TOKEN, TokenMeter, measure_messages
+from core.agent.context.token_meter import BYTES_PER_TOKEN, TokenMeter, estimate_attachment_tokens, measure_messages
 from core.protocol.messages import Attachment, UserMessage
 
 ASKED = [UserMessage(content="x" * 4_000)]
@@ -57,3 +57,9 @@ def test_a_picture_counts_by_its_area_and_not_by_its_name():
         [UserMessage(content="")]
     )
     assert picture_cost == 1_500 * 1_000 // 750 * BYTES_PER_TOKEN
+
+
+def test_pictures_count_by_their_area_and_pdfs_by_their_pages():
+    assert estimate_attachment_tokens(Attachment(digest="", media_type="image/png", width=1568, height=1568)) == 3278
+    assert estimate_attachment_tokens(Attachment(digest="", media_type="image/png", width=1, height=1)) == 1
+    assert estimate_attachment_tokens(Attachment(digest="", media_type="application/pdf", pages=3)) == 6_900
