@@ -23,7 +23,7 @@ from core.errors import StateError
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.events import SessionStarted
-from core.protocol.queries.transcripts import PieceKind, TranscriptHit
+from core.protocol.queries.sessions import PieceKind, TranscriptHit
 from core.secrets import redact
 from core.sessions.record_format import decode_record
 from core.sessions.store import SessionStore

@@ -19,7 +19,7 @@ from textual.widgets.option_list import Option
 
 from core.protocol import commands
 from core.protocol.queries import SessionInfo, TranscriptHit, TranscriptSearchAnswer
-from core.protocol.queries.transcripts import build_export_name
+from core.protocol.queries.sessions import build_export_name
 from core.text.counting import count
 from tui.dialogs.dialog import Dialog
 from tui.dialogs.pages import ConfirmDialog

@@ -9,7 +9,7 @@ from msgspec import Meta
 from core.ids import Id
 from core.protocol.base import Command, ModeName
 from core.protocol.messages import Effort
-from core.protocol.queries.transcripts import ExportFormat
+from core.protocol.queries.sessions import ExportFormat
 
 Tag = Annotated[str, Meta(pattern=r"^[^\s,#]{1,40}$")]
 

@@ -13,7 +13,6 @@ from core.protocol.queries.files import *
 from core.protocol.queries.search import *
 from core.protocol.queries.sessions import *
 from core.protocol.queries.settings import *
-from core.protocol.queries.transcripts import *
 from core.records import list_leaves
 
 

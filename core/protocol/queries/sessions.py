@@ -1,7 +1,8 @@
-"""Queries about sessions, their forks, background agents, models, settings and permissions."""
+"""Queries about sessions, their transcripts and forks, background agents, models, settings and permissions."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
@@ -15,6 +16,8 @@ from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 
+PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
+ExportFormat = Literal["md", "html", "json"]
 NotificationForm = Literal["auto", "bell", "osc9", "osc777", "osc99", "off"]
 
 
@@ -356,6 +359,56 @@ def _walk(session: SessionInfo, below: Mapping[str, list[SessionInfo]], lead: st
     for number, fork in enumerate(forks, 1):
         is_last = number == len(forks)
         yield from _walk(fork, below, indent + ("└─ " if is_last else "├─ "), indent + ("   " if is_last else "│  "))
+
+
+class TranscriptSearchQuery(Query, frozen=True, kw_only=True, tag="transcripts"):
+    """Search the transcripts of the workspace for all of `words`; "several words in quotes" stand together, and a word
+    that ends in * stands for all that begin so. `typed`: the last word may not be whole yet."""
+
+    words: str
+    limit: int = 50
+    typed: bool = False
+
+
+class TranscriptHit(Struct, frozen=True, kw_only=True):
+    """A piece of a transcript that has the words. `place`: the id of the turn or document that shows it, `seq` that of
+    its record, `at` in ms. `text`: a line around the words; `marks`: their [start, end) in it, in characters."""
+
+    session: Id
+    title: str
+    kind: PieceKind
+    place: str
+    seq: int
+    at: int
+    text: str
+    marks: tuple[tuple[int, int], ...] = ()
+
+
+class TranscriptSearchAnswer(Answer, frozen=True, kw_only=True, tag="transcripts"):
+    """The best hits of each session together, the best session first. `unread`: sessions that were not read yet; asked
+    again, more of them are."""
+
+    hits: tuple[TranscriptHit, ...]
+    unread: int = 0
+
+
+def build_export_name(title: str, extension: str) -> str:
+    """Return a file name for the export of a session."""
+    words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:48].rstrip("-")
+    return f"{words or 'session'}.{extension}"
+
+
+class ExportQuery(Query, frozen=True, kw_only=True, tag="export"):
+    """The session as a document to give away: Markdown, one HTML file that needs nothing else, or JSON."""
+
+    format: ExportFormat = "md"
+
+
+class ExportAnswer(Answer, frozen=True, kw_only=True, tag="export"):
+    """`name`: a file name for it."""
+
+    name: str
+    text: str
 
 
 class BackgroundQuery(Query, frozen=True, kw_only=True, tag="background"):
