@@ -34,7 +34,7 @@ from core.index.database import (
 from core.index.reader import IndexReader
 from core.permissions.trust import TrustStore
 from core.protocol.events import IndexStatus
-from core.protocol.queries.search import SearchHit
+from core.protocol.queries.files import SearchHit
 from core.sessions.store import SessionStore
 from core.text.counting import format_size
 from core.text.display_names import display_name, to_one_line

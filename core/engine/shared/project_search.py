@@ -27,7 +27,7 @@ from core.index.search.query import parse_query
 from core.index.search.symbol_search import SymbolSearch, is_named
 from core.notebooks.rendering import choose_limit, find_notebook_text
 from core.protocol.events import IndexStatus
-from core.protocol.queries.search import SearchAnswer, SearchHit, SearchKind, SearchQuery
+from core.protocol.queries.files import SearchAnswer, SearchHit, SearchKind, SearchQuery
 from core.tools.base import Reader
 
 MAX_HITS: Final = 200

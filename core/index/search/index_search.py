@@ -23,7 +23,7 @@ from core.index.file_rows import build_rows
 from core.index.search.query import ParsedQuery, parse_query
 from core.index.search.ranker import Candidate, RankerInput, rank
 from core.index.search.vectors import STATIC_MODEL, VectorMatrix, compare_vectors, embed_texts, load_static_model
-from core.protocol.queries.search import SearchHit
+from core.protocol.queries.files import SearchHit
 
 MAX_MATCHES: Final = 15_000
 MIN_WORDS: Final = 3

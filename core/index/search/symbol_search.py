@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from core.index.path_kinds import weigh_path
 from core.index.search.index_search import SearchRequest
 from core.index.words import split_identifier
-from core.protocol.queries.search import SearchHit
+from core.protocol.queries.files import SearchHit
 from core.syntax.symbols import find_symbols
 from core.text.similarity import find_closest
 

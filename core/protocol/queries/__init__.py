@@ -10,7 +10,6 @@ from core.protocol.base import Query
 from core.protocol.queries.changes import *
 from core.protocol.queries.extensions import *
 from core.protocol.queries.files import *
-from core.protocol.queries.search import *
 from core.protocol.queries.sessions import *
 from core.protocol.queries.settings import *
 from core.records import list_leaves
