@@ -26,7 +26,7 @@ from core.filesystem.removal import remove_path
 from core.protocol.queries import SessionInfo
 from core.sessions.listing import can_be_deleted, read_session_info
 from core.sessions.private_directory import find_abandoned
-from core.shadow.layers.layer_location import remove_location
+from core.shadow.layers.layer_store import remove_location
 from core.text.counting import format_size
 from core.text.display_names import display_name
 from core.user_dirs import get_cache_dir, get_state_dir

@@ -28,7 +28,7 @@ from core.protocol.review import Change
 from core.sessions.private_directory import PrivateDirectory, find_abandoned, find_private_directory
 from core.sessions.record_format import decode_record
 from core.sessions.store import SessionDirectory, SessionStore
-from core.shadow.layers.layer_location import remove_location
+from core.shadow.layers.layer_store import remove_location
 from core.workspace import Workspace
 
 PENDING_TITLE: Final = "Changes from a private session"

@@ -126,7 +126,6 @@ WRITERS: dict[str, str] = {
     "core.shadow.layers.layer_files": "project: accepted bulks, copied on behalf of core.shadow.bulk; layers",
     "core.shadow.layers.layer_store": LAYERS,
     "core.shadow.layers.overlayfs": LAYERS,
-    "core.shadow.layers.layer_location": LAYERS,
     "core.shadow.promotion.promotion": "project: accepted changes, through the journal",
     "core.shadow.layer_sorting": LAYERS,
     "core.shadow.promotion.file_swap": "project: accepted changes, the one step of a promotion that shows",

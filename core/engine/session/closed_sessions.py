@@ -26,7 +26,7 @@ from core.sessions.listing import build_summary, can_be_deleted, list_sessions, 
 from core.sessions.log import LogExtent, SessionLog, read_log
 from core.sessions.store import SessionDirectory, SessionStore
 from core.sessions.transcript_search import forget_transcript
-from core.shadow.layers.layer_location import remove_location
+from core.shadow.layers.layer_store import remove_location
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 

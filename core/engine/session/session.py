@@ -55,7 +55,7 @@ from core.sessions.log import SessionLog
 from core.sessions.private_directory import find_private_directory
 from core.sessions.store import SessionDirectory
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.layers.layer_location import remove_location
+from core.shadow.layers.layer_store import remove_location
 from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
 from core.shell.network_grants import NetworkGrants, build_service, explain_unreachable

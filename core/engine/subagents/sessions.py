@@ -36,8 +36,7 @@ from core.protocol.review import Origin
 from core.sessions.store import SessionDirectory
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.layers.layer_files import link_entry
-from core.shadow.layers.layer_location import remove_location
-from core.shadow.layers.layer_store import QUOTA, LayerStore
+from core.shadow.layers.layer_store import QUOTA, LayerStore, remove_location
 from core.shadow.layers.pending_layer import copy_layers
 from core.shadow.review.conflicts import has_conflict_with
 from core.shadow.subagent_merge import SubagentMerge, SubagentWork, copy_for_subagent

@@ -1,5 +1,6 @@
 """The layers of a session: one for every command, and the retained layers, whose content is not reviewed as changes.
 
+They lie in the session's own directory if its file system supports overlayfs uppers, else in memory:
 `<location>/<id>/{upper,work,lock}` for a layer. A lock (flock) marks a layer whose command may still run; a directory
 without a lock that the record does not name was left by a crash. The record of the retained layers is replaced as a
 whole and is authoritative: the event log follows it.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
+import tempfile
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cached_property
@@ -23,13 +25,13 @@ from msgspec import Struct
 
 from core.errors import StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper, find_file_system_type
 from core.filesystem.removal import remove_path, remove_tree
 from core.ids import Id, new_id
 from core.protocol.review import FileState, Origin
 from core.records import decode_json
 from core.shadow.content.paths import AnyAncestor
 from core.shadow.layers.layer_files import link_entry, link_tree
-from core.shadow.layers.layer_location import find_location
 from core.shadow.layers.overlayfs import merge_down, scan_layer
 
 _ORDER = 12  # digits
@@ -37,6 +39,7 @@ QUOTA = 5 << 30  # bytes of all layers of a session
 MIN_FREE_BYTES = 64 << 20  # bytes that stay free on the disk
 MAX_UNDO_BYTES = 1 << 30  # bytes for undoing verdicts on bulks; the latest verdict can be undone whatever its size
 _RECORD = "kept.json"
+_REFERENCE = "place"  # names the directory in memory
 _USED = "used"  # its modification time is that of the last command
 
 
@@ -406,6 +409,56 @@ class LayerStore:
             undo = sum(self._measure_directory(name) for name in self._list_undo_directories())
             self.prune_undo(max(0, undo - over), spare=0)
         return self.measure()
+
+
+def find_location(layers: Path) -> Path:
+    """Return the directory for the layers of a session, preferably `layers` itself (created if missing).
+
+    If that does not support uppers, a file in it names the directory in memory. Raises `StateError` if there is none.
+    """
+    try:
+        layers.mkdir(mode=0o700, exist_ok=True)
+        if location := _read_reference(layers):
+            return location
+        if can_hold_upper(layers):
+            return layers
+        return _make_in_memory(layers)
+    except OSError as error:
+        raise StateError(
+            f"Layers for commands can't be created in {layers}: {error.strerror}.",
+            hint="Free some space or set AGENT_TUI_STATE_DIR to a directory of your own on a local disk.",
+        ) from error
+
+
+def _read_reference(layers: Path) -> Path | None:
+    """Return the directory in memory of an earlier start, if it still exists and belongs to us."""
+    try:
+        path = Path(os.fsdecode((layers / _REFERENCE).read_bytes()))
+        stats = path.lstat()
+    except OSError:
+        return None
+    is_own_directory = (
+        stat.S_ISDIR(stats.st_mode) and stats.st_uid == os.geteuid() and stat.S_IMODE(stats.st_mode) == 0o700
+    )
+    return path if is_own_directory and path.parent == SHARED_MEMORY else None
+
+
+def _make_in_memory(layers: Path) -> Path:
+    if not SHARED_MEMORY.is_dir():
+        raise StateError(
+            f"No file system here can hold the layers of commands: {layers} is on "
+            f"{find_file_system_type(layers) or 'one'} that can't, and there is no {SHARED_MEMORY}.",
+            hint="Set AGENT_TUI_STATE_DIR to a directory on a local disk or a volume.",
+        )
+    path = Path(tempfile.mkdtemp(prefix="agent-tui-", dir=SHARED_MEMORY))
+    (layers / _REFERENCE).write_bytes(os.fsencode(path))
+    return path
+
+
+def remove_location(layers: Path) -> None:
+    """Remove the layers of a session in memory, when the session itself is removed."""
+    if location := _read_reference(layers):
+        remove_tree(location)
 
 
 def get_free_bytes(directory: Path) -> int:

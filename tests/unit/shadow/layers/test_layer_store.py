@@ -13,7 +13,6 @@ from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_tree
 from core.protocol.events import LayersChanged
 from core.shadow.content.blob_store import BlobStore
-from core.shadow.layers import layer_location as places
 from core.shadow.layers import layer_store as layers_module
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
@@ -24,7 +23,7 @@ from tests.unit.shadow.review_case import ReviewCase
 
 
 def can_make_whiteouts() -> bool:
-    return places.can_hold_upper(Path("/tmp")) or places.can_hold_upper(places.SHARED_MEMORY)
+    return layers_module.can_hold_upper(Path("/tmp")) or layers_module.can_hold_upper(layers_module.SHARED_MEMORY)
 
 
 pytestmark = pytest.mark.skipif(
@@ -361,11 +360,11 @@ def test_d4_no_room_is_a_clear_error_and_nothing_is_left(review, monkeypatch):
 
 
 def test_layers_in_memory_where_the_state_can_hold_none(review, monkeypatch):
-    monkeypatch.setattr(places, "can_hold_upper", lambda directory: directory != review.session / "layers")
+    monkeypatch.setattr(layers_module, "can_hold_upper", lambda directory: directory != review.session / "layers")
     review.put("a", b"one\n")
     layer = Layer(review)
     try:
-        assert places.SHARED_MEMORY in layer.dirs.upper.parents
+        assert layers_module.SHARED_MEMORY in layer.dirs.upper.parents
         assert stat.S_IMODE(review.shadow.layers.location.stat().st_mode) == 0o700
         layer.put("node_modules/x", b"x")
         layer.put("a", b"two\n")
@@ -376,7 +375,7 @@ def test_layers_in_memory_where_the_state_can_hold_none(review, monkeypatch):
         assert "lost with the memory" in " ".join(shadow.recover())
         assert (shadow.read("node_modules/x"), shadow.read("a"), review.state.bulks) == (None, b"two\n", ())
     finally:
-        places.remove_location(review.session / "layers")
+        layers_module.remove_location(review.session / "layers")
 
 
 @needs_mounts
