@@ -18,7 +18,6 @@ from msgspec.structs import replace
 from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.open_files import read_open_file
-from core.filesystem.project_root import refuse_wide_root
 from core.patterns import compile_lazily
 
 # Why a file that git runs, or takes its settings from, needs an eye in the review.
@@ -69,7 +68,7 @@ def find_repository(directory: Path) -> RepositoryLayout | None:
 def _may_hold(top: Path, directory: Path) -> bool:
     try:
         inner, outer, git = (path.lstat() for path in (directory, top, top / ".git"))
-        refuse_wide_root(top, top, user_dirs.get_state_dir(), user_dirs.get_config_dir())
+        user_dirs.refuse_wide_root(top, top, user_dirs.get_state_dir(), user_dirs.get_config_dir())
     except (OSError, PathRefused):
         return False
     user = os.geteuid()

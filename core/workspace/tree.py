@@ -16,7 +16,6 @@ from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.atomic_write import create_file, make_plan_temporary_name, rename_over
 from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
-from core.filesystem.project_root import refuse_wide_root
 from core.protocol.review import FileState
 from core.workspace import file_names
 from core.workspace.path_status import (
@@ -46,7 +45,9 @@ class Workspace:
                 f"{root} can't be opened as a workspace: {error.strerror}.", hint="Name an existing directory."
             ) from error
         absolute_root = root.expanduser().absolute()
-        refuse_wide_root(self.root, absolute_root, state_dir or user_dirs.get_state_dir(), user_dirs.get_config_dir())
+        user_dirs.refuse_wide_root(
+            self.root, absolute_root, state_dir or user_dirs.get_state_dir(), user_dirs.get_config_dir()
+        )
         self._root = os.fsencode(self.root)
         self._spellings = tuple({str(self.root), str(absolute_root)})
         umask = os.umask(0o077)

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 from core.errors import PathRefused
 from core.filesystem import open_beneath as beneath
-from core.filesystem.project_root import refuse_wide_root
 from core.workspace import ABSENT, IgnoreRules, Workspace
 from core.workspace import file_names as names
 
@@ -152,16 +151,6 @@ def test_p10_every_name_has_one_wire_form_and_comes_back(name):
     wire = names.from_os_name(name)
     assert names.to_os_name(wire) == name
     assert wire.encode("utf-8").decode("utf-8") == wire
-
-
-@pytest.mark.parametrize("above", [0, 1, 2])
-def test_the_home_directory_and_what_holds_it_are_no_project(isolated, tmp_path, above):
-    home = isolated.resolve()
-    root = (home, *home.parents)[above]
-    with pytest.raises(PathRefused, match="home directory, not a project" if above else "your home directory"):
-        refuse_wide_root(root, root, tmp_path / "state", tmp_path / "config")
-    (home / "project").mkdir()
-    refuse_wide_root(home / "project", home / "project", tmp_path / "state", tmp_path / "config")
 
 
 def test_p6_modes_are_kept_and_special_bits_never_set(workspace):
