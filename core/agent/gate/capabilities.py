@@ -275,7 +275,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
 
     async def apply_edit(request: EditRequest) -> str:
         # Only edits that rules can't place need this module, so it is not imported at the start.
-        from core.agent.gate.edit_agent import resolve_edit
+        from core.agent.answer.edit_agent import resolve_edit
 
         return await resolve_edit(context.build_side_requests(), request)
 
