@@ -177,6 +177,31 @@ def test_after_anything_at_any_pace_and_a_moment_of_silence_a_key_is_a_key(piece
     assert parsed(*timed, LATE_TIMEOUT, b"\x03")[-1] == ("key", "ctrl+c", "\x03")
 
 
+@given(pieces=st.lists(ANY, max_size=12), gaps=st.lists(st.floats(0, 3), min_size=12, max_size=12))
+def test_silence_completes_all_that_is_unfinished_at_the_times_that_the_parser_names(pieces, gaps):
+    parser, now, ticks = InputParser(), 0.0, 0
+    for piece, gap in zip(pieces, gaps, strict=False):
+        now += gap
+        list(parser.feed(piece, now))
+    while (wait := parser.get_wait(now)) is not None:
+        now, ticks = now + wait + 1e-6, ticks + 1
+        list(parser.tick(now))
+        assert wait <= STRING_TIMEOUT
+    assert ticks <= 3
+    assert list(parser.tick(now + LATE_TIMEOUT)) == []
+
+
+def test_nothing_is_awaited_behind_a_whole_key_and_an_escape_is_awaited_for_a_moment():
+    parser = InputParser()
+    waits = [parser.get_wait(0.0)]
+    for piece in (b"x", b"\x1b[A", b"\x1b"):
+        list(parser.feed(piece, 1.0))
+        waits.append(parser.get_wait(1.0))
+    assert waits == [None, None, None, pytest.approx(ESCAPE_TIMEOUT)]
+    assert [describe(message) for message in parser.tick(1.0 + ESCAPE_TIMEOUT)] == [("key", "escape", "\x1b")]
+    assert parser.get_wait(2.0) is None
+
+
 @given(text=st.text(st.characters(exclude_characters="\x00", exclude_categories=("Cs",))))
 def test_every_letter_of_a_paste_arrives_and_none_is_a_key(text):
     pasted = text.encode().replace(END, b"")

@@ -12,6 +12,8 @@ import os
 import selectors
 import signal
 import termios
+import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from io import TextIOWrapper
 from typing import IO, Any, Final
@@ -39,7 +41,28 @@ RESET_SEQUENCES: Final = (
     "\x1b[?2004l\x1b[?1000l\x1b[?1002l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l\x1b[?1004l\x1b[?2048l\x1b[<u"
     f"\x1b[?7h\x1b[?1049l\x1b[?25h\x1b[0m{POP_TITLE}"
 )
-POLL_INTERVAL: Final = 0.1  # seconds
+
+
+class StopEvent(threading.Event):
+    """An event on which a selector can wait, too: its descriptor is readable while it is set."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._wake_end, self._waker = ends = os.pipe()
+        weakref.finalize(self, lambda: [*map(os.close, ends)])
+
+    def fileno(self) -> int:
+        return self._wake_end
+
+    def set(self) -> None:
+        if not self.is_set():
+            super().set()
+            os.write(self._waker, b".")
+
+    def clear(self) -> None:
+        if self.is_set():
+            super().clear()
+            os.read(self._wake_end, 1)
 
 
 class TerminalOutput:
@@ -81,11 +104,14 @@ class TerminalDriver(LinuxDriver):
     """A driver that ends the app when its terminal is gone, where Textual's would read nothing forever. It continues
     an `early` terminal, with its first frame and first keys."""
 
+    exit_event: StopEvent
+
     def __init__(self, app: Any, *, early: EarlyTerminal | None = None, **kwargs: Any) -> None:
         super().__init__(app, **kwargs)
         self._early = early  # until the driver owns the terminal
         self._file: Any = TerminalOutput(self._file, self._exit_app)
         self._parser = InputParser()
+        self.exit_event = StopEvent()
         self._has_told_background = False
         self._title = ""
         self._progress: ProgressState = "none"
@@ -179,12 +205,15 @@ class TerminalDriver(LinuxDriver):
             self._app.call_later(self._app.exit, return_code=EXIT_INTERRUPTED)
 
     def run_input_thread(self) -> None:
-        """Read keys until the app ends, or until the terminal's input ends or fails."""
+        """Read keys until the app ends, or until the terminal's input ends or fails. Nothing wakes the thread at rest:
+        it looks at the time only while the parser has a sequence that silence may end."""
         self._process_first_keys()
         with selectors.SelectSelector() as selector:
-            selector.register(self.fileno, selectors.EVENT_READ)
+            for source in (self.fileno, self.exit_event):
+                selector.register(source, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if selector.select(POLL_INTERVAL) and not self._read_input():
+                ready = {key.fd for key, _ in selector.select(self._parser.get_wait())}
+                if self.fileno in ready and not self._read_input():
                     self._exit_app()
                     return
                 self._process(self._parser.tick())

@@ -200,8 +200,8 @@ class OpenPaste:
 
 
 class InputParser:
-    """A parser of input bytes in pieces of any size. `feed` takes a piece; `tick` is called regularly, as silence
-    ends sequences, too. `now` is a monotonic time."""
+    """A parser of input bytes in pieces of any size. `feed` takes a piece; `tick` is called after `get_wait` seconds
+    without one, as silence ends sequences, too. `now` is a monotonic time."""
 
     def __init__(self) -> None:
         self._parser = XTermParser()
@@ -242,6 +242,13 @@ class InputParser:
         elif _LONE.fullmatch(pending_text):
             self._given_up, self._gave_up_at = pending_text, now
             yield from read_alt_key(self._parser, pending_text[1])
+
+    def get_wait(self, now: float | None = None) -> float | None:
+        """Return the seconds of silence after which `tick` has something to complete; None: nothing is unfinished."""
+        ends = [self._fed_at + ESCAPE_TIMEOUT] if self._decoder.getstate()[0] else []
+        if self._held or self._paste is not None:
+            ends.append(self._waits_until)
+        return max(0.0, min(ends) - (monotonic() if now is None else now)) if ends else None
 
     def _decode(self, data: bytes, *, is_final: bool = False) -> str:
         text = self._decoder.decode(data, is_final)
