@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from core.arguments import Arguments
+    from core.cli.arguments import CommandLine
 
 OWN_PACKAGES = ("core", "tui")
 # Modules with the interpreter's state, or loaded before any path of the project is searched.
@@ -176,16 +177,17 @@ def put_own_code_first() -> None:
     _evict_intruders(root, project)
 
 
-def _start(arguments: "Arguments") -> int:
+def _start(line: "CommandLine") -> int:
     import gc
 
     from core.user_dirs import require_home
 
     require_home()
-    gc.disable()  # a start makes many objects and little garbage; the screen enables it again after its first frame
-    arguments = _open_session(_open_review(arguments))
+    if line.front == "screen":
+        return _run_screen(line, line.build)
+    arguments = _open_session(_open_review(line.build()))
     if arguments.front == "screen":
-        return _run_screen(arguments)
+        return _run_screen(arguments, lambda: arguments)
     try:
         run = find_front_end(arguments)
     finally:
@@ -194,7 +196,8 @@ def _start(arguments: "Arguments") -> int:
     return run(arguments)
 
 
-def _run_screen(arguments: "Any") -> int:
+def _run_screen(options: "Any", build: "Callable[[], Any]") -> int:
+    """Run the screen. `options`: what the first frame depends on; `build` builds the arguments while that is shown."""
     if _lacks_terminal():
         from core.exits import ExitCode
 
@@ -202,7 +205,8 @@ def _run_screen(arguments: "Any") -> int:
     from core.user_dirs import get_config_dir
     from tui.first_frame import open_early
 
-    with open_early(arguments, get_config_dir()) as early:
+    with open_early(options, get_config_dir()) as early:
+        arguments = build()
         if arguments.continue_last or arguments.resume:
             from core.cli.sessions import choose_session
 
@@ -376,6 +380,9 @@ def _explain(problem: Exception) -> int:
 def main() -> int:
     """Run the command line in sys.argv. Returns the exit code; raises SystemExit after --help and for wrong
     arguments."""
+    import gc
+
+    gc.disable()  # a start makes many objects and little garbage; the screen enables it again after its first frame
     start_isolated()
     os.umask(os.umask(0o077) & 0o077)  # a umask that restricts the user would lock the program out of its files
     put_own_code_first()
@@ -385,7 +392,7 @@ def main() -> int:
     from core.search_paths import clean_environment
 
     clean_environment(own_program())
-    from core.cli.arguments import parse
+    from core.cli.arguments import check
     from core.exits import ExitCode
 
     try:
@@ -393,8 +400,9 @@ def main() -> int:
             if sys.argv[1:] == ["edits", "apply"]:
                 from core.transports.edit_service import run
 
+                gc.enable()
                 return run()
-            return _start(parse(sys.argv[1:], program=own_program()))
+            return _start(check(sys.argv[1:], program=own_program()))
         finally:
             if sys.stdout is not None:
                 sys.stdout.flush()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+from core.protocol.choices import OutputFormat
 from core.protocol.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -45,7 +46,6 @@ Front = Literal[
     "_complete",
     "attach",
 ]
-OutputFormat = Literal["text", "json", "stream-json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

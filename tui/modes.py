@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from core.modes import Mode
 
@@ -15,8 +14,7 @@ Accent = Literal["primary", "warning", "success", "error"]
 Condition = Callable[["ViewState"], bool]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AutoPane:
+class AutoPane(NamedTuple):
     """A side pane that opens automatically, without the focus, where the window has room for it.
 
     It opens after a change of `topics` while `is_due` is true and `is_held_back` is not. `repeats`: "always" after
@@ -60,8 +58,7 @@ BOARD: Final = AutoPane(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScreenMode:
+class ScreenMode(NamedTuple):
     """One mode on the screen.
 
     `note` explains it in the list of modes, `placeholder` is the text of the empty prompt, `accent` the theme colour of
@@ -86,7 +83,7 @@ _MODES: Final[Mapping[Mode, ScreenMode]] = {
         note="edits go to your review",
         placeholder="Ask for a change…   @ file   / command   shift+tab mode",
         accent="primary",
-        panes=(replace(REVIEW, is_held_back=is_building), BUILD, BOARD),
+        panes=(REVIEW._replace(is_held_back=is_building), BUILD, BOARD),
     ),
     Mode.ASK: ScreenMode(
         title="Ask",
@@ -110,7 +107,7 @@ _MODES: Final[Mapping[Mode, ScreenMode]] = {
         note="finds a bug's cause by evidence",
         placeholder="Describe the bug, and how to see it…",
         accent="error",
-        panes=(replace(REVIEW, is_held_back=_is_testing), BOARD),
+        panes=(REVIEW._replace(is_held_back=_is_testing), BOARD),
     ),
 }
 SCREEN_MODES: Final[Mapping[str, ScreenMode]] = {mode.value: _MODES[mode] for mode in Mode}

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
-from dataclasses import fields, replace
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from core import __version__
-from core.arguments import Arguments, EngineArguments, Front, PrintArguments, ScreenArguments, SessionArguments
 from core.cli.parsing import (
     EFFORTS,
     MODES,
@@ -33,7 +32,7 @@ from core.cli.print_mode.options import PRINT_OPTIONS, add_print_options, check_
 from core.exits import EXIT_MEANINGS, ExitCode
 
 if TYPE_CHECKING:
-    pass
+    from core.arguments import Arguments, Front
 
 # Every name is a module of this package with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
@@ -287,15 +286,28 @@ def _check_combinations(front: Front, args: argparse.Namespace, parser: Parser) 
         parser.error('-p needs a prompt: agent-tui -p "your question", or pipe it in')
 
 
+class CommandLine(NamedTuple):
+    """A checked command line. `build` builds its record, for which slow modules are imported: a first frame needs only
+    what is here."""
+
+    front: Front
+    build: Callable[[], Arguments]
+    continue_last: bool = False
+    resume: str | None = None
+    mode: str | None = None
+
+
 def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     """Parse a command line (without the program's name). Raises `SystemExit`: 0 after `--help` and `--version`,
     `ExitCode.USAGE` with a message on stderr for a wrong one."""
+    return check(argv, program=program).build()
+
+
+def check(argv: Sequence[str], *, program: Sequence[str] = ()) -> CommandLine:
+    """Check a command line, as `parse` does."""
     if argv and argv[0] in SUBCOMMANDS:
-        subcommand: Arguments = import_module(locate_subcommand(argv[0])).parse(argv[1:])
-        overrides: Any = (
-            {"program": tuple(program)} if "program" in {field.name for field in fields(subcommand)} else {}
-        )
-        return replace(subcommand, **overrides)
+        subcommand = _parse_subcommand(argv[0], argv[1:], program)
+        return CommandLine(subcommand.front, lambda: subcommand)
     if argv and argv[0] == DOCTOR and {"-h", "--help"} & set(argv[1:]):
         build_doctor_parser().print_help()
         raise SystemExit(ExitCode.DONE)
@@ -304,6 +316,23 @@ def parse(argv: Sequence[str], *, program: Sequence[str] = ()) -> Arguments:
     front, words = _find_front(args, parser)
     _check_combinations(front, args, parser)
     directory = parse_directory(words, parser)
+    build = partial(_build_arguments, front, directory, args, program)
+    return CommandLine(front, build, args.continue_last, args.resume, args.mode)
+
+
+def _parse_subcommand(name: str, argv: Sequence[str], program: Sequence[str]) -> Arguments:
+    from dataclasses import fields, replace
+
+    subcommand: Arguments = import_module(locate_subcommand(name)).parse(argv)
+    overrides: Any = {"program": tuple(program)} if "program" in {field.name for field in fields(subcommand)} else {}
+    return replace(subcommand, **overrides)
+
+
+def _build_arguments(front: Front, directory: Path, args: argparse.Namespace, program: Sequence[str]) -> Arguments:
+    from dataclasses import fields
+
+    from core.arguments import EngineArguments, PrintArguments, ScreenArguments, SessionArguments
+
     if front == DOCTOR:
         doctor_arguments: Arguments = import_module("core.cli.doctor").build_arguments(directory, args)
         return doctor_arguments

@@ -8,10 +8,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args
 
-from core.arguments import OutputFormat
 from core.exits import ExitCode
 from core.modes import Mode
-from core.protocol.options import Effort
+from core.protocol.choices import Effort, OutputFormat
 
 if TYPE_CHECKING:
     from core.protocol.tools import ToolSettings

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import codecs
 import io
-import json
 import os
 import select
 import sys
@@ -47,9 +46,11 @@ def fit_json(text: str, stream: TextIO) -> str:
 def escape_hidden(text: str) -> str:
     """Escape invisible characters in JSON, whose value stays the same: C1, DEL, bidi, zero-width, tag and other
     characters that could move a cursor, reorder or hide text in a terminal. JSON itself escapes those below U+0020."""
-    return (
-        text if text.isascii() and "\x7f" not in text else _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
-    )
+    if text.isascii() and "\x7f" not in text:
+        return text
+    import json  # slow, and no start needs it
+
+    return _HIDDEN.sub(lambda match: json.dumps(match[0])[1:-1], text)
 
 
 def escape_sign(sign: str) -> str:

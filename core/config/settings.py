@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from core.edit_formats import EditFormat
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
+from core.protocol.choices import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.messages import Effort, ModelJob, Usage
-from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.paths import is_named_by
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings

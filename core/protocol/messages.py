@@ -7,9 +7,9 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from core.ids import Id
-from core.protocol import options
+from core.protocol import choices
 
-Effort = options.Effort
+Effort = choices.Effort
 WireProtocol = Literal["chat", "responses", "messages"]
 ModelJob = Literal["chat", "apply", "small", "embed", "subagent"]
 

@@ -1,16 +1,11 @@
-"""Options of a run, from a command line to an engine. Light, so that `--help` answers at once."""
+"""Options of a run, from a command line to an engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
-HangupRule = Literal["ssh", "always", "never"]
-ColorChoice = Literal["auto", "truecolor", "256", "16", "none"]
-GlyphChoice = Literal["auto", "unicode", "ascii"]
-PromptKeys = Literal["default", "vim"]
+from core.protocol.choices import Effort
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,6 +97,13 @@ def test_the_screen_starts_without_what_the_engine_needs():
     assert loaded & {"jinja2", "ruamel", "psutil", *HEAVY} == set()
 
 
+def test_the_first_frame_waits_for_no_module_that_builds_classes_slowly():
+    checked = "from core.cli import streams; from core import search_paths; from core.cli.arguments import check"
+    loaded = loaded_after(f"{checked}; check(['.']); import tui.first_frame")
+    assert {"core", "tui"} <= loaded
+    assert loaded & {"dataclasses", "inspect", "msgspec", "asyncio", "textual", "rich", *HEAVY} == set()
+
+
 def test_help_needs_little_of_the_standard_library_and_nothing_else():
     loaded = loaded_by(PROBE, json.dumps(["--help"])) - loaded_by_import("runpy")
     assert loaded - sys.stdlib_module_names == {"core"}

@@ -17,7 +17,7 @@ from textual.color import Color
 from textual.filter import LineFilter, Monochrome, NoColor
 from textual.theme import Theme
 
-from core.protocol.options import GlyphChoice
+from core.protocol.choices import GlyphChoice
 from tui.terminal.capabilities import ColorDepth, TerminalCapabilities, detect_capabilities
 from tui.terminal.replies import TerminalBackground
 from tui.themes.building import build_themes, complete_variables, read_pygments_style, resolve_theme

@@ -10,11 +10,11 @@ from msgspec import Struct, field
 
 from core.ids import Id, OptionalId
 from core.protocol.base import Answer, Query
+from core.protocol.choices import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 from core.protocol.debug import ComparedLocation, ProbeRecord
 from core.protocol.events.session import BackgroundAgentInfo
 from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
-from core.protocol.options import ColorChoice, GlyphChoice, HangupRule, PromptKeys
 
 PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
 ExportFormat = Literal["md", "html", "json"]

@@ -16,8 +16,8 @@ from core.acp.connection import INVALID_PARAMS, AcpError
 from core.modes import Mode
 from core.protocol import commands as cmd
 from core.protocol import queries as q
+from core.protocol.choices import Effort
 from core.protocol.client import Client
-from core.protocol.options import Effort
 from core.protocol.review import ReviewPolicy
 from core.records import convert
 from core.state.session import SessionState

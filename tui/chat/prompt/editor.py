@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from textual.strip import Strip
     from textual.widgets.text_area import TextAreaTheme
 
-    from core.protocol.options import PromptKeys
+    from core.protocol.choices import PromptKeys
     from tui.chat.prompt.vim import Edit, Reaction, Request, VimKeys
 
 CHIP_MIN_CHARS: Final = 4_000

@@ -1,0 +1,12 @@
+"""The values that options and settings may have. Nothing slow is imported: they are needed before the first frame."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+HangupRule = Literal["ssh", "always", "never"]
+ColorChoice = Literal["auto", "truecolor", "256", "16", "none"]
+GlyphChoice = Literal["auto", "unicode", "ascii"]
+PromptKeys = Literal["default", "vim"]
+OutputFormat = Literal["text", "json", "stream-json"]
