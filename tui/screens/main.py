@@ -158,8 +158,10 @@ class MainScreen(CurrentLayoutScreen[None]):
         self.query_one(StatusBar).set_calling(is_calling)
 
     def _show_greeting(self) -> None:
-        pending = "" if self.controllers.sessions.is_home_shown else self._pending_notice
-        notes = list(filter(None, [pending, self.controllers.pages.part_notice, *self.state.start_notices]))
+        act = self.controllers if self._is_loaded else None  # the first paint does not wait for them
+        pending = "" if act is not None and act.sessions.is_home_shown else self._pending_notice
+        part_notice = "" if act is None else act.pages.part_notice
+        notes = list(filter(None, [pending, part_notice, *self.state.start_notices]))
         self.query_one(Greeting).show(get_keymap(self.app), notes)
 
     # Events of the bridge

@@ -120,6 +120,16 @@ class ThemedApp(App[R]):
         self.theme_variables = self.appearance.complete(super().get_css_variables(), is_dark=self.current_theme.dark)
         return self.theme_variables
 
+    def refresh_css(self, animate: bool = True) -> None:
+        """Apply the theme. Before there is a screen, the style sheet parses its rules itself and keeps them: Textual
+        would have another one parse them, and then parse all again for the first screen."""
+        if self.screen_stack:
+            super().refresh_css(animate)
+            return
+        self.stylesheet.set_variables(self.get_css_variables())
+        self.stylesheet.parse()
+        self.stylesheet.update(self, animate=animate)
+
     def get_line_filters(self) -> Sequence[LineFilter]:
         return self.appearance.list_filters(super().get_line_filters())
 
