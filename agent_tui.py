@@ -271,9 +271,10 @@ def own_program() -> "tuple[str, ...]":
 
 
 def load_screen() -> "Callable[..., int]":
-    """Load the screen with its connection to an engine, without tree-sitter: Textual highlights with Pygments
-    instead."""
-    sys.modules.setdefault("tree_sitter", None)  # type: ignore[arg-type]  # makes imports of it fail
+    """Load the screen with its connection to an engine, without tree-sitter (Textual highlights with Pygments instead)
+    and without OpenSSL, which takes a megabyte: asyncio imports it if it can, and the screen connects to no address."""
+    for name in ("tree_sitter", "ssl"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # makes imports of it fail
 
     from core.transports.stdio_client import reach_engine
     from tui.app import run

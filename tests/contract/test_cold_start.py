@@ -94,7 +94,7 @@ def test_the_engine_loads_no_sdk_before_it_needs_one():
 def test_the_screen_starts_without_what_the_engine_needs():
     loaded = loaded_after("import agent_tui; agent_tui.load_screen()")
     assert {"tui", "textual"} <= loaded
-    assert loaded & {"jinja2", "ruamel", "psutil", *HEAVY} == set()
+    assert loaded & {"jinja2", "ruamel", "psutil", "ssl", "_ssl", *HEAVY} == set()
 
 
 def test_the_first_frame_waits_for_no_module_that_builds_classes_slowly():
