@@ -53,9 +53,11 @@ REQUEST = q.PullRequestAnswer(
 @pytest.fixture
 def committing(stage, clock):
     @asynccontextmanager
-    async def show(command: str = "/commit", answer: q.AnyAnswer = FOUND, *, demo: bool = True, **more: object):
+    async def show(
+        command: str = "/commit", answer: q.AnyAnswer = FOUND, *, demo: bool = True, size=(120, 40), **more: object
+    ):
         answers = {q.CommitQuery: answer, q.PullRequestQuery: REQUEST, **more}
-        async with stage([*recorded.opening(demo=demo)], answers=answers) as on:
+        async with stage([*recorded.opening(demo=demo)], answers=answers, size=size) as on:
             await on.pilot.press(*command, "enter")
             await on.until(lambda: isinstance(on.app.screen, DraftDialog) and on.app.screen.query("#draft-keys"))
             dialog = on.app.screen
@@ -91,6 +93,18 @@ async def test_ctrl_s_commits_what_is_shown_with_the_words_of_the_user(committin
         await on.emit(e.CommitMade(id="bbbbbbbbbbbb", branch="main", subject="Mend [it]", edits=("v1",), files=("a",)))
         await on.until(lambda: on.app.screen is on.screen)
         assert on.screen.state.blocks[-1].text == "Committed bbbbbbbbbb on main: Mend [it] · 1 file"
+
+
+@pytest.mark.parametrize(("size", "covered"), [((80, 24), True), ((120, 40), False)])
+async def test_what_was_committed_is_shown_where_a_pane_covers_the_conversation(committing, size, covered):
+    async with committing(size=size) as (on, _):
+        await on.app.main.controllers.panes.show("review", focus=False)
+        await on.pilot.press("ctrl+s")
+        await on.until(lambda: on.sent(c.CommitMake))
+        await on.emit(e.CommitMade(id="bbbbbbbbbbbb", branch="main", subject="Mend it", edits=("v1",), files=("a",)))
+        await on.until(lambda: on.app.screen is on.screen)
+        notices = [notification.message for notification in on.app._notifications]
+        assert any("Committed bbbbbbbbbb on main: Mend it · 1 file" in notice for notice in notices) is covered, notices
 
 
 async def test_a_key_that_comes_too_soon_commits_nothing(committing):

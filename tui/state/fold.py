@@ -259,13 +259,18 @@ def _add_commit_output(view: ViewState, _: events.Envelope, event: events.Commit
 def _end_commit(view: ViewState, envelope: events.Envelope, event: events.AnyEvent) -> None:
     view.commits.ends.append(event)
     view.commits.output = ""
-    match event:
-        case events.CommitMade(id=oid, branch=branch, subject=subject, files=files, problem=problem):
-            head = branch or "detached HEAD"
-            text = f"Committed {oid[:10]} on {head}: {subject} · {count('file', len(files))}"
-            view.transcript.add_notice(envelope, text, hint=problem, level="warning" if problem else "info")
-        case events.PullRequestOpened(branch=branch, url=url):
-            view.transcript.add_notice(envelope, f"Pushed {branch}", hint=url)
+    if isinstance(event, events.CommitMade | events.PullRequestOpened):
+        text, hint = describe_commit_end(event)
+        is_warning = isinstance(event, events.CommitMade) and bool(hint)
+        view.transcript.add_notice(envelope, text, hint=hint, level="warning" if is_warning else "info")
+
+
+def describe_commit_end(event: events.CommitMade | events.PullRequestOpened) -> tuple[str, str]:
+    """Return a sentence about what was committed or pushed, and a hint."""
+    if isinstance(event, events.PullRequestOpened):
+        return f"Pushed {event.branch}", event.url
+    place = f"{event.id[:10]} on {event.branch or 'detached HEAD'}"
+    return f"Committed {place}: {event.subject} · {count('file', len(event.files))}", event.problem
 
 
 def _show_notice(view: ViewState, envelope: events.Envelope, event: events.Notice) -> None:

@@ -37,7 +37,7 @@ class ControllerSet:
         self.names = NameController(context, self.panes, self.search)
         self.editor = EditorController(context)
         self.copying = CopyController(context)
-        self.commits = CommitController(context, self.editor, self.copying)
+        self.commits = CommitController(context, self.editor, self.copying, self.panes)
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)
         self.prompt = PromptController(context, self.modes, self.panes, self.questions)

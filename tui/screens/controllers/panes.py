@@ -57,8 +57,13 @@ class PaneController(Controller):
 
     @property
     def is_narrow(self) -> bool:
-        """True if a pane covers the conversation and the prompt."""
+        """True if a pane that is open covers the conversation and the prompt."""
         return self.context.screen.classes.isdisjoint({"-wide", "-broad"})
+
+    @property
+    def covers_chat(self) -> bool:
+        """True while a pane covers the conversation and the prompt."""
+        return self.is_narrow and not self.context.screen.classes.isdisjoint({"-side", "-files"})
 
     @property
     def side(self) -> SidePane | None:
@@ -383,8 +388,7 @@ class FocusController(Controller):
         screen = self.context.screen
         if screen.has_class("-tiny") or screen.has_class("-flat"):
             return False
-        is_covered = self._panes.is_narrow and (screen.has_class("-side") or screen.has_class("-files"))
-        if not is_covered or screen.query_one("#centre") not in widget.ancestors or not widget.display:
+        if not self._panes.covers_chat or screen.query_one("#centre") not in widget.ancestors or not widget.display:
             return False
         self._panes.uncover_prompt()
         return True

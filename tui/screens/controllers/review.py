@@ -10,7 +10,7 @@ from textual import on
 
 from core.protocol import commands, queries
 from core.protocol.commands import AnyCommand
-from core.protocol.events import AnyEvent, ErrorRaised
+from core.protocol.events import AnyEvent, CommitMade, ErrorRaised, PullRequestOpened
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Change, CommitTopic, Finding, Origin, Verdict
 from core.text.counting import count
@@ -26,6 +26,7 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.panes import PaneController
+from tui.state.fold import describe_commit_end
 from tui.text import fit_line, format_path
 
 _ORIGIN_FIELDS: Final = ("command", "call", "todo", "turn")
@@ -358,9 +359,11 @@ class FindingController(Controller):
 class CommitController(Controller):
     """Commits accepted changes, and opens pull requests of the branch."""
 
-    def __init__(self, context: ScreenContext, editor: EditorController, copying: CopyController) -> None:
+    def __init__(
+        self, context: ScreenContext, editor: EditorController, copying: CopyController, panes: PaneController
+    ) -> None:
         super().__init__(context)
-        self._editor, self._copying = editor, copying
+        self._editor, self._copying, self._panes = editor, copying, panes
         self._dialog: DraftDialog | None = None
         self._paths: tuple[str, ...] = ()  # paths to commit, () = all
 
@@ -462,6 +465,8 @@ class CommitController(Controller):
         for event in (end for end in ends if is_at_work or not isinstance(end, ErrorRaised)):
             if self._dialog is not None:
                 self._dialog.show_result(event)
+            if isinstance(event, CommitMade | PullRequestOpened) and self._panes.covers_chat:
+                self.context.notify_user(*describe_commit_end(event))
 
 
 def _begin(text: str) -> str:
