@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 from _pytest.runner import runtestprotocol
 
-from tests.support.slow_tier import is_slow
+from tests.support.slow_tier import KEYS, is_slow
 
 PILOT_TESTS = Path(__file__).parents[1] / "tui"
 PATIENCE = 20  # seconds; what waits longer for a dead key waits for ever
@@ -150,6 +150,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     ROWS.files.add(item.path.name)
     ROWS.here.clear()
     result = yield
+    KEYS[item.nodeid] = sorted(ROWS.here)
     pressed = ROWS.here - ROWS.tried
     ROWS.tried |= {key for key in pressed if not item.config.getoption("dead_keys") or is_missed(key, item, nextitem)}
     return result
