@@ -7,8 +7,8 @@ the lowest checksum.
 
 Laws and Pilot tests are in each run: of those that have many slow cases, one case is, unless they try different keys.
 
-`make slow` measures again: the processor time of each test and of all that it started, which hardly depends on what
-else the machine does.
+`make slow` measures again: the processor time of each test and of all that it started, which a busy
+machine lengthens far less than the time by the clock.
 """
 
 from __future__ import annotations

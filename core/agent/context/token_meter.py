@@ -30,9 +30,9 @@ def measure_messages(messages: Iterable[Message]) -> int:
 
 def _measure_message(message: Message) -> int:
     match message:
-        case UserMessage(content=content, attachments=shown) | ToolMessage(content=content, attachments=shown):
-            attachment_size = round(sum(map(estimate_attachment_tokens, shown)) * BYTES_PER_TOKEN)
-            return len(content.encode("utf-8", "replace")) + 16 + attachment_size
+        case UserMessage() | ToolMessage():
+            attachment_size = round(sum(map(estimate_attachment_tokens, message.attachments)) * BYTES_PER_TOKEN)
+            return len(message.content.encode("utf-8", "replace")) + 16 + attachment_size
         case AssistantMessage(wire=WireAnswer(items=items)):
             return len(encode_record(items)) + 16
         case AssistantMessage():
