@@ -6,6 +6,7 @@ Only argparse and other fast modules are imported here, so that `--help` and `--
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ from core.exits import EXIT_MEANINGS, ExitCode
 if TYPE_CHECKING:
     from core.arguments import Arguments, Front
 
+CONTAINER_CHOICES: Final = ("container", "in-place")  # as in `core.sandbox.box`, whose import is slow
 # Every name is a module of this package with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
     [
@@ -148,6 +150,7 @@ environment:
   OLLAMA_HOST                             address of Ollama
   AGENT_TUI_CONFIG_DIR                    directory of config.toml
   AGENT_TUI_STATE_DIR                     directory of sessions and saved keys
+  AGENT_TUI_SANDBOX                       container or in-place, as --sandbox
   AGENT_TUI_TRACEBACK=1                   show tracebacks of errors
   VISUAL, EDITOR                          the editor opened by Ctrl+G"""
 
@@ -228,7 +231,25 @@ def _add_session_options(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="save nothing of the session; see agent-tui help safety",
     )
+    _add_sandbox_options(group)
     _add_limit_options(group)
+
+
+def _add_sandbox_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--sandbox",
+        dest="tier",
+        choices=CONTAINER_CHOICES,
+        metavar="KIND",
+        help="container: this machine is one, so commands run on a copy of the project without further walls; "
+        "in-place: a machine to throw away, in the project itself; see agent-tui help ci",
+    )
+    group.add_argument(
+        "--in-place", dest="tier", action="store_const", const="in-place", help="short for --sandbox in-place"
+    )
+    group.add_argument(
+        "--i-know", action="store_true", help="with --sandbox: even if this machine does not look like a container"
+    )
 
 
 def _add_resume_options(group: argparse._ArgumentGroup) -> None:
@@ -265,12 +286,27 @@ def _find_front(args: argparse.Namespace, parser: Parser) -> tuple[Front, list[s
     return ("screen" if args.prompt is None else "print"), words
 
 
+def _check_sandbox(front: Front, args: argparse.Namespace, parser: Parser) -> None:
+    """Refuse a container as the sandbox on a machine that looks like somebody's computer; a screen has checked it for
+    its engine."""
+    if args.tier is None or args.i_know or front == "engine":
+        return
+    from core.sandbox.host_view import NO_CONTAINER, find_container_signs
+
+    if not find_container_signs(os.environ):
+        parser.error(
+            f"{NO_CONTAINER} Without walls, commands can change everything here that you can. If that is what you "
+            "want, add --i-know"
+        )
+
+
 def _check_combinations(front: Front, args: argparse.Namespace, parser: Parser) -> None:
     for name in PRINT_OPTIONS:
         if front != "print" and getattr(args, name) is not None:
             parser.error(f"--{name.replace('_', '-')} works only with -p")
     if args.probe and front != "doctor":
         parser.error("--probe works only with doctor")
+    _check_sandbox(front, args, parser)
     check_print_options(args, parser)
     if args.at and (front != "screen" or not (args.continue_last or args.resume)):
         parser.error("--at works only with -c or --resume, on the screen")

@@ -54,6 +54,8 @@ _MEANINGS = {
     Tier.BWRAP_MOUNTED: f"{_HELD} (an overlay and bubblewrap)",
     Tier.BWRAP_COPY: f"{_HELD} (bubblewrap on a copy of the project)",
     Tier.LANDLOCK: f"{_HELD} (Landlock on a copy of the project); you are asked before each command",
+    Tier.CONTAINER: "this container is the sandbox: commands run on a copy of the project, with no walls around them",
+    Tier.IN_PLACE: "in place: commands run in your project itself, without asking",
     Tier.NONE: "not sandboxed: each command runs in your project itself, after you allow it",
 }
 

@@ -23,6 +23,7 @@ ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
 _WILD: Final = frozenset("*?[")
 FILE_NAME = "config.toml"
 CommandPolicy = Literal["confirm", "auto", "human"]
+SandboxChoice = Literal["auto", "container", "in-place"]
 EditPolicy = Literal["review", "auto"]
 CHOICES: Final[tuple[PermissionChoice, ...]] = get_args(PermissionChoice)
 Count = Annotated[int, Meta(ge=0)]
@@ -117,9 +118,11 @@ class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class CommandSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`confirm` asks before every command, `auto` runs sandboxed ones without asking, `human` leaves them to the user.
-    `checks`: prefixes of further commands that verify the code, such as "bin/verify" or "nix flake check*"."""
+    `checks`: prefixes of further commands that verify the code, such as "bin/verify" or "nix flake check*". `sandbox`:
+    the strongest sandbox of this machine, or the container that the machine itself is ("in-place": without a copy)."""
 
     policy: CommandPolicy = "auto"
+    sandbox: SandboxChoice = "auto"
     checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
 
 

@@ -162,6 +162,7 @@ class Engine:
             if self._options.home is None and not self._privacy.is_on:  # a background agent has its own sessions
                 self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry")
             self._boxes.use_directory(self._privacy.path)
+            services.notices += self._boxes.choose(settings, self._options)
             self._source = QuerySource(services, self._sessions)
         return self._source
 

@@ -1,7 +1,8 @@
 """Policy: decides whether a granted call may run, must be asked about, or is refused. It never acts.
 
 The strictest rule that matches a call wins: deny, then ask, then allow. A compound command is split and every part must
-pass; a command that can't be split with certainty is never allowed by a rule, since a hidden part could do anything.
+pass; a command that can't be split with certainty is allowed by no rule but `Shell(*)`, since a hidden part could do
+anything.
 Without a matching rule, calls that only read or change the shadow run, an uncontained command is always asked about,
 and calls that leave the machine are refused.
 """
@@ -26,7 +27,8 @@ from core.permissions.rules import (
 from core.permissions.shell_parser import CommandParts, split_command, strip_quotes
 
 _KIND_OF: dict[Access, PermissionKind] = {Access.READ: "Read", Access.PROPOSE: "Write"}
-UNCERTAIN_REASON = "This command can't be parsed reliably, so no rule can allow it."
+EVERYTHING = "*"
+UNCERTAIN_REASON = "This command can't be parsed reliably, so only the rule Shell(*) can allow it."
 HIDDEN_REASON = "This command can't be parsed reliably, and you have rules that ask about or deny commands."
 UNCONTAINED = "where it is not sandboxed"
 SECRET_REASON = "Files with this name usually hold secrets."
@@ -155,6 +157,8 @@ def _find_allowing(
         return PolicyDecision(choice="allow", reason=f"The rule Shell({command.strip()}) applies.")
     if parts.is_certain and _are_all_allowed(parts, rules, allowing, directory):
         return PolicyDecision(choice="allow", reason="Your rules allow every part of it.")
+    if any(rule.pattern == EVERYTHING for rule in allowing):
+        return PolicyDecision(choice="allow", reason=f"The rule Shell({EVERYTHING}) allows every command.")
     return None
 
 

@@ -11,7 +11,8 @@ from core.protocol.choices import Effort
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:
     """Options that override the configuration; None = the configuration decides. `interactive`: a user can be asked.
-    `watch`: report changes on disk. `tier`: the only tier of box to use. `trust`: trust the project for this run.
+    `watch`: report changes on disk. `tier`: the only tier of box to use. `i_know`: the user says that this machine is a
+    container, whatever it looks like. `trust`: trust the project for this run.
     `private`: store nothing of it. `allow`: the user's additional allowing rules for this run. `preload`: a prompt will
     come, so its resources are prepared and the index is built in the background. `append_system_prompt`: the end of the
     system prompt of sessions that begin in this run. `home`: the directory of its sessions, None = the state directory.
@@ -27,6 +28,7 @@ class EngineOptions:
     interactive: bool = True
     watch: bool = True
     tier: str | None = None
+    i_know: bool = False
     trust: bool = False
     private: bool | None = None
     allow: tuple[str, ...] = ()

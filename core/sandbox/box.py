@@ -18,18 +18,29 @@ EndReason = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory"
 
 
 class Tier(StrEnum):
-    """Ways of containing effects, strongest first."""
+    """Ways of containing effects, strongest first. `CONTAINER` and `IN_PLACE` are never found, only chosen by the user:
+    the machine itself is the sandbox.
+
+    `is_contained`: effects on the project land in a layer, so commands may run in Ask and Plan. `can_run_unasked`: the
+    policy `auto` runs commands without a question. `is_walled`: something keeps a command from the rest of the machine.
+    """
 
     NAMESPACES = "T1"
     BWRAP_OVERLAY = "T2a"
     BWRAP_MOUNTED = "T2b"
     BWRAP_COPY = "T2c"
     LANDLOCK = "T3"
+    CONTAINER = "container"
+    IN_PLACE = "in-place"
     NONE = "T4"
 
     def __init__(self, name: str) -> None:
-        self.is_contained = name != "T4"  # commands may run in Ask and Plan
+        self.is_contained = name not in {"in-place", "T4"}
         self.can_run_unasked = name not in {"T3", "T4"}
+        self.is_walled = name not in {"container", "in-place", "T4"}
+
+
+CONTAINER_CHOICES = (Tier.CONTAINER.value, Tier.IN_PLACE.value)
 
 
 class BoxLimits(Struct, frozen=True, kw_only=True):

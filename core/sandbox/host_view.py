@@ -110,7 +110,24 @@ FIXED = {
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _SECRET_VALUE = compile_lazily(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
 
+_MARKER_FILES = (".dockerenv", "run/.containerenv")
+_CGROUP_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
+_MARKER_VARIABLES = ("KUBERNETES_SERVICE_HOST", "CI")
+NO_CONTAINER = "this machine does not look like a container or a runner of CI."
+
 _SHARED = {Path("/usr"), Path("/bin"), Path("/var"), Path("/tmp"), Path("/dev"), Path("/etc"), Path("/opt")}
+
+
+def find_container_signs(env: Mapping[str, str], root: Path = Path("/"), proc: Path = Path("/proc")) -> tuple[str, ...]:
+    """Return what shows that this machine is a container or a runner of CI; () = it looks like somebody's computer.
+
+    Docker and Podman leave a file, Kubernetes a variable; the control group of process 1 names the runtime.
+    """
+    signs = [f"/{name}" for name in _MARKER_FILES if (root / name).exists()]
+    with suppress(OSError):
+        group = (proc / "1/cgroup").read_text(encoding="utf-8", errors="replace")
+        signs += [f"{word} in /proc/1/cgroup" for word in _CGROUP_WORDS if word in group]
+    return (*signs, *(name for name in _MARKER_VARIABLES if env.get(name, "") not in {"", "0", "false"}))
 
 
 def find_home(env: Mapping[str, str]) -> Path:

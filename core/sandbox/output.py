@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 import os
+import subprocess
 from collections import deque
 from collections.abc import Callable
 from typing import Literal
@@ -59,6 +60,25 @@ class OutputReader:
         self._emit(self._decoder.decode(b"", final=True))
         if self._stream is not None and (rest := self._stream.finish()):
             self._on_output(rest)
+
+    def hand_over(self) -> None:
+        """Stop reading, and let a process of its own swallow what others still write to the pipe: they would get an
+        error, and most would end."""
+        if self._source < 0 or self._is_ended:
+            return
+        while self._read_chunk() == "more":
+            pass
+        if not self._is_ended:
+            self._is_ended = True
+            os.set_blocking(self._source, True)
+            subprocess.run(
+                ("/bin/sh", "-c", "exec 3<&0; cat <&3 >/dev/null 2>&1 &"),
+                stdin=self._source,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                check=False,
+            )
 
     def render_text(self) -> str:
         """Return head and tail as plain text, with the number of missing bytes between them."""

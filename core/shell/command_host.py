@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from msgspec import Struct
 
@@ -14,12 +14,18 @@ from core.filesystem.private_files import make_private_directory
 from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
+from core.providers.catalog.presets import KNOWN
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxService, Tier
-from core.sandbox.host_view import build_environment
+from core.sandbox.host_view import FIXED, build_environment
+from core.search_paths import restore_user_paths
+from core.secrets import holds_secret
 from core.shadow.shadow import Shadow
+from core.shell.disk_survey import DiskRecorder
 from core.state.session import SessionState
 from core.workspace import Workspace
 from core.workspace.withheld_paths import WithheldPaths
+
+_OWN: Final = "AGENT_TUI_"
 
 
 class BoxSource(Protocol):
@@ -36,9 +42,20 @@ class BoxSource(Protocol):
         """Describe the containment of commands for the user."""
 
 
+async def accept_nothing() -> None:
+    """Write nothing: there is no review."""
+
+
 async def open_no_proxy() -> Path | None:
     """Return no proxy: without one there is no network at all."""
     return None
+
+
+def build_unsandboxed_environment(source: Mapping[str, str]) -> dict[str, str]:
+    """Return the user's environment without the keys of model APIs, for a program without an interactive terminal."""
+    keys = {preset.key_variable for preset in KNOWN.values()}
+    names = (name for name in source if name not in keys and not name.startswith(_OWN))
+    return {name: source[name] for name in names if not holds_secret(source[name])} | FIXED
 
 
 def get_memory_limit() -> int:
@@ -52,7 +69,8 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of check commands.
     `repository`: git's directory outside of the workspace, as a new command sees it; slow, as `withheld`. `hidden`,
     `withheld`, `readable` and `cache`: as in `BoxRequest`. `services`: the services of the machine that are granted
-    now.
+    now. `accept_pending` writes all pending changes to the project, for commands that work in place, and
+    `disk_recorder` records what these change.
     """
 
     workspace: Workspace
@@ -71,9 +89,13 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     cache: Path | None = None
     proxy: Callable[[], Awaitable[Path | None]] = open_no_proxy
     services: Callable[[], tuple[BoxService, ...]] = tuple
+    accept_pending: Callable[[], Awaitable[None]] = accept_nothing
+    disk_recorder: DiskRecorder | None = None
 
     def build_environment(self) -> dict[str, str]:
-        """Return the initial environment of a session's shell."""
+        """Return the initial environment of a session's shell: without walls, the user's own."""
+        if not self.box.tier.is_walled and self.box.tier.can_run_unasked:
+            return build_unsandboxed_environment(restore_user_paths(os.environ))
         return build_environment(os.environ)
 
     async def build_passing_request(

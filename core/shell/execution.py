@@ -32,6 +32,7 @@ from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest, get_memory_limit
 from core.shell.disk_guard import DiskGuard
+from core.shell.disk_survey import DiskRecorder, build_disk_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
@@ -73,6 +74,7 @@ class Execution:
         self._withheld = WithheldPaths()
         self._repository = RepositoryView()
         self._tests = ""
+        self._recorder: DiskRecorder | None = None
         self.running: RunningCommand | None = None
 
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
@@ -112,7 +114,10 @@ class Execution:
         await self.mask_secrets()
         self._pending_before = _list_pending(host)
         self._proxy = await host.proxy() if box.tier is Tier.NAMESPACES else None
-        self._layer = host.shadow.open_layer() if self.request.keeps_effects else None
+        if box.tier is Tier.IN_PLACE:
+            await self._begin_in_place()
+        elif self.request.keeps_effects:
+            self._layer = host.shadow.open_layer()
         lowers = self._layer.lowers if self._layer else host.shadow.prepare_lowers()
         lowers = (*self.request.overlays, *lowers)
         self._disk_guard = DiskGuard(host.directory, self._layer, host.ensure_cache())
@@ -127,6 +132,23 @@ class Execution:
         except BaseException:
             self._drop_layer()
             raise
+
+    async def _begin_in_place(self) -> None:
+        """Write what is pending to the project, in which the command works, and survey it."""
+        host = self._host
+        await host.accept_pending()
+        self._pending_before = _list_pending(host)
+        self._recorder = DiskRecorder(host.workspace, host.shadow)
+        await asyncio.to_thread(self._recorder.begin)
+
+    def _record_in_place(self, recorder: DiskRecorder) -> str:
+        """Record what the command has changed in the project itself."""
+        changes, writes = recorder.end()
+        effects = build_disk_effects(self.request.origin.call, self.request.command, changes)
+        self._host.emit(effects)
+        for write in writes:
+            self._host.emit(write)
+        return format_effects(effects)
 
     def _build_spec(self, lowers: tuple[Path, ...]) -> BoxRequest:
         host, request, layer, repository = self._host, self.request, self._layer, self._repository
@@ -190,6 +212,8 @@ class Execution:
         if box_result.end_reason == "disk_full" and self._disk_guard is not None:
             self._drop_layer()
             return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
+        if self._recorder is not None:
+            return self._record_in_place(self._recorder)
         if layer is None:
             return self._emit_discarded()
         if reason := self._explain_loss(box_result, layer):

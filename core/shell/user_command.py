@@ -28,11 +28,11 @@ from core.protocol.events import (
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.search_paths import restore_user_paths
-from core.shell.command_host import CommandRequest
+from core.shell.command_host import CommandRequest, build_unsandboxed_environment
 from core.shell.execution import EFFECTS_DROPPED
 from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
-from core.shell.unsandboxed_run import STOPPED, build_unsandboxed_environment, run_unsandboxed
+from core.shell.unsandboxed_run import STOPPED, run_unsandboxed
 from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
 
 TOOL = "user_command"

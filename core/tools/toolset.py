@@ -36,6 +36,10 @@ def guess_edit_format(model: str) -> EditFormat:
     return find_canonical_capabilities(model).edits or DEFAULT_FORMAT
 
 
+# The tools that are useless where no command can run.
+COMMAND_TOOLS: Final = frozenset({"run_terminal_cmd", "run_python", "read_terminal", "write_terminal", "stop_terminal"})
+
+
 async def _return_at_once(_: str) -> None:
     """Return at once: there are no servers to wait for."""
 

@@ -83,6 +83,8 @@ def build_command_line(arguments: ScreenArguments) -> list[str]:
         if (value := getattr(arguments, name)) is not None
     ]
     options += ["--trust"] if arguments.trust else []
+    options += [f"--sandbox={arguments.tier}"] if arguments.tier is not None else []
+    options += ["--i-know"] if arguments.i_know else []
     options += [] if arguments.private is None else ["--private" if arguments.private else "--no-private"]
     return [*arguments.program, "--engine", *options, "--", str(arguments.directory)]
 

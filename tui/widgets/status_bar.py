@@ -33,11 +33,14 @@ MUTED: Final = "$foreground 60%"
 WAITING_RANK: Final = 6  # rank of facts that require the user
 PAGE: Final = "/status"
 ASKING_TIERS: Final = frozenset({"T3", "T4"})  # which hold too little for a command to run unasked
+UNWALLED_TIERS: Final = frozenset({"container", "in-place"})  # which the user has chosen
 TIERS: Final = {
     "T1": "namespaces",
     "T2": "bubblewrap",
     "T3": "Landlock",
     "T4": "none, nothing contains what commands do",
+    "container": "this container; commands run on a copy of the project",
+    "in-place": "none, commands change the project itself",
 }
 Part = tuple[str, str | Style]
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
@@ -130,9 +133,11 @@ def _describe_containment(state: ViewState) -> StatusFact:
         description = "Commands ask first" if commands == "ask" else "No commands run in this mode"
         return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
     tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
-    description = f"Sandbox {tier}: {TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
+    description = f"Sandbox {tier}: {TIERS.get(tier) or TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
     if tier == "T4":
         return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
+    if tier in UNWALLED_TIERS:
+        return StatusFact(5, [(tier, "$warning")], description)
     label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
     return StatusFact(2, [(label, MUTED)], description)
 

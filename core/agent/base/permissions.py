@@ -378,12 +378,13 @@ class CallPermissions(Struct):
         return decide_external(tool.target, terms, rules=self.rules.load())
 
     def _decide_on_call(self, access: Access, tool: Tool[object], *, is_typed: bool) -> PolicyDecision:
-        is_contained, subject = self.terminal.is_contained, tool.subject()
+        subject, tier = tool.subject(), self.terminal.host.box.tier
+        is_contained = tier.is_contained or tier.can_run_unasked
         if access is not Access.EXEC:
             return decide_call(access, subject, CommandTerms(is_contained=is_contained))
         if not self.is_trusted and not is_contained:
             return PolicyDecision(choice="deny", reason=UNTRUSTED)
-        policy, tier = self.settings.commands.policy, self.terminal.host.box.tier
+        policy = self.settings.commands.policy
         terms = CommandTerms(
             is_contained=is_contained,
             is_manual=policy == "human" and not is_typed,

@@ -50,7 +50,7 @@ def append_reminder(emit: Callable[[AnyEvent], None], text: str) -> None:
 
 
 class Reminders(Struct, frozen=True):
-    """Reminders of the model in one turn: news once, before the next step."""
+    """Reminders of the model in one turn: news once, before the next step. `is_attended`: somebody can be asked."""
 
     state: SessionState
     memory: ModelMemory
@@ -58,6 +58,7 @@ class Reminders(Struct, frozen=True):
     tools: Toolset
     emit: Callable[[AnyEvent], None]
     get_dialect: Callable[[], DialectName]
+    is_attended: bool = True
 
     def append_news(self) -> None:
         """Append the news before a step: answers, a new mode, verdicts, commands, messages that the user sent
@@ -87,8 +88,13 @@ class Reminders(Struct, frozen=True):
         if mode == announced_mode:
             return ""
         self.memory.announced["mode"] = mode
-        instructions = render(f"modes/{mode}", contained=self.permissions.terminal.is_contained)
-        text = "\n\n".join(filter(None, (instructions, _render_mode_tools(self.tools, mode, self.get_dialect()))))
+        tier = self.permissions.terminal.host.box.tier
+        instructions = render(f"modes/{mode}", contained=tier.is_contained)
+        circumstances = render(
+            "reminders/circumstances", mode=mode, tier=tier.value, tools=self.tools.disabled, attended=self.is_attended
+        )
+        mode_tools = _render_mode_tools(self.tools, mode, self.get_dialect())
+        text = "\n\n".join(filter(None, (instructions, circumstances, mode_tools)))
         return render("reminders/mode", mode=mode, previous=announced_mode, text=text)
 
     def _report_answers(self) -> None:

@@ -41,7 +41,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.review import Finding
 from core.sandbox.unboxed_run import run_unboxed
-from core.shell.unsandboxed_run import build_unsandboxed_environment
+from core.shell.command_host import build_unsandboxed_environment
 from core.state.findings import read_findings
 from core.text.counting import count
 from core.text.patch_hunks import list_right_hunks

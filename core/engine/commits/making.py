@@ -45,8 +45,7 @@ from core.search_paths import restore_user_paths
 from core.shadow.commits.commit_content import CommitContent, plan_index, store_entry
 from core.shadow.commits.path_version import AcceptedEdit
 from core.shadow.commits.pending_commit import PendingCommit, save_pending_commit, settle_commit
-from core.shell.command_host import CommandHost
-from core.shell.unsandboxed_run import build_unsandboxed_environment
+from core.shell.command_host import CommandHost, build_unsandboxed_environment
 from core.workspace.file_names import to_os_name
 
 TIME_LIMIT: Final = 900.0  # seconds

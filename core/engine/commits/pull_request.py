@@ -43,7 +43,7 @@ from core.protocol import queries as q
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_user_paths
-from core.shell.unsandboxed_run import build_unsandboxed_environment
+from core.shell.command_host import build_unsandboxed_environment
 from core.shell.verification.single_check import parse_check
 from core.state.receipt import describe_checks
 from core.state.session import SessionState

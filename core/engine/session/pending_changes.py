@@ -56,12 +56,12 @@ class BulkAcceptance(Struct, eq=False):
         for change in self.find_changes(origin, paths):
             now = None if change.protected else self._check_disk(change.path)
             if now is not None and not now.conflict and (part := select_hunks(now, origin)):
-                left_paths += [] if self._accept_file(now.path, part) else [now.path]
+                left_paths += [] if self.accept_file(now.path, part) else [now.path]
                 continue
             if change.protected or (now is not None and now.conflict):
                 left_paths.append(change.path)
                 if now is not None and now.clean_hunks:
-                    self._accept_file(now.path, tuple(hunk.id for hunk in now.clean_hunks))
+                    self.accept_file(now.path, tuple(hunk.id for hunk in now.clean_hunks))
             elif now is not None:
                 ready.append(change.path)
             elif change.path in self._review.changes:
@@ -90,10 +90,10 @@ class BulkAcceptance(Struct, eq=False):
         except StateError:
             raise
         except AgentTuiError:
-            return [path for path in paths if path in self._review.changes and not self._accept_file(path)]
+            return [path for path in paths if path in self._review.changes and not self.accept_file(path)]
         return []
 
-    def _accept_file(self, path: str, hunks: tuple[str, ...] = ()) -> bool:
+    def accept_file(self, path: str, hunks: tuple[str, ...] = ()) -> bool:
         """Promote hunks of one file (none named: all). Return False after reporting a failure."""
         self._sync()
         try:

@@ -187,6 +187,7 @@ class Session:
             services=self.permissions.list_services,
             hidden=self._list_hidden(),
             cache=self.directory.cache_path,
+            accept_pending=self._accept_in_place,
         )
 
     def _list_hidden(self) -> tuple[Path, ...]:
@@ -244,8 +245,29 @@ class Session:
             remove_all_probes(self.state.debug, self.emit, "Debug mode was left")
 
     def _accept_automatically(self, _: object = None) -> None:
-        if self.settings.edits.policy == "auto":
+        if self._is_in_place:
+            self.promotion_hooks.accept(lambda: list(self.review.changes), self._accept_everything)
+        elif self.settings.edits.policy == "auto":
             self.promotion_hooks.accept(lambda: list(self.review.changes), self.accept_all)
+
+    @property
+    def _is_in_place(self) -> bool:
+        """True if the agent works in the project itself, without a review."""
+        return self.services.boxes.tier is Tier.IN_PLACE
+
+    async def _accept_in_place(self) -> None:
+        """Write every pending change to the project, so that a command sees it."""
+        if (
+            result := self.promotion_hooks.guard(lambda: list(self.review.changes), self._accept_everything)()
+        ) is not None:
+            await result
+
+    def _accept_everything(self) -> None:
+        """Accept every change, protected ones too: the user has chosen to work without a review."""
+        for path in self.accept_all():
+            self.bulk_acceptance.accept_file(path)
+        if self.state.unreported_verdicts:
+            self.emit(ev.VerdictsReported(ids=tuple(self.state.unreported_verdicts)))
 
     def create_checkpoint(self, prompt: str, *, before: str = "") -> str:
         """Create a checkpoint of the present state and return its id. The cost does not depend on the session's

@@ -6,16 +6,20 @@ A machine without a box is not an error: the tier says so, with a reason and a r
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from core.config.settings import Settings
 from core.errors import AgentTuiError
 from core.protocol.events import BoxFound
-from core.sandbox.box import Box, Tier
+from core.protocol.options import EngineOptions
+from core.sandbox.box import CONTAINER_CHOICES, Box, Tier
+from core.sandbox.host_view import NO_CONTAINER, find_container_signs
 from core.sandbox.unboxed_run import describe_containment
 from core.user_dirs import get_state_dir
 
@@ -32,6 +36,7 @@ class BoxSearchResult(Struct, frozen=True, kw_only=True):
     cure: str = ""
 
 
+SANDBOX_VARIABLE: Final = "AGENT_TUI_SANDBOX"
 FindBox = Callable[[Tier | None], Awaitable[BoxSearchResult]]
 
 
@@ -69,8 +74,30 @@ class SharedBox:
         if state is not None and self._find_box is find_box:
             self._find_box = partial(find_box, state=state)
 
+    def choose(self, settings: Settings, options: EngineOptions) -> list[str]:
+        """Let the box be the container that this machine is, if the user's environment or configuration says so; call
+        it before `find`. Returns a notice if the machine does not look like one: then nothing is chosen."""
+        if self._required_tier is not None or options.tier is not None:
+            return []
+        variable = os.environ.get(SANDBOX_VARIABLE, "")
+        choice, source = (variable, SANDBOX_VARIABLE) if variable else (settings.commands.sandbox, "commands.sandbox")
+        if choice in {"", "auto"}:
+            return []
+        if choice not in CONTAINER_CHOICES:
+            return [f"{SANDBOX_VARIABLE} is {choice!r}, but can only be {' or '.join(CONTAINER_CHOICES)}: ignored."]
+        if not options.i_know and not find_container_signs(os.environ):
+            return [f"{source} is ignored, because {NO_CONTAINER} --i-know says that it is one."]
+        self._required_tier = Tier(choice)
+        return []
+
     def describe(self) -> str:
-        return describe_containment() if self._result.box is None else "sandboxed; file changes go to review"
+        if self._result.box is None:
+            return describe_containment()
+        if not self.tier.is_contained:
+            return "in place: it runs in the project itself, on this machine"
+        if not self.tier.is_walled:
+            return "file changes go to review; nothing else keeps it from this container"
+        return "sandboxed; file changes go to review"
 
     async def find(self) -> Box | None:
         if self._search is None or (self._search.done() and self._search.cancelled()):

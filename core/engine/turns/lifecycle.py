@@ -26,9 +26,12 @@ from core.engine.turns.prompt_sources import open_sources
 from core.errors import AgentTuiError
 from core.ids import new_id
 from core.modes import Access, Mode
+from core.permissions.rules import select_rules
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
 from core.providers.base import SuggestingProvider
 from core.providers.hosted_agents import HostedAgentProvider
+from core.sandbox.box import Tier
+from core.tools.toolset import COMMAND_TOOLS
 
 Work = Callable[[TurnContext], Awaitable[None]]
 
@@ -81,6 +84,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
     reason: TurnEnd = "failed"
     message = ""
     try:
+        await _find_box_unattended(session)
         context = session.context = build_context(session)
         await work(context)
     except asyncio.CancelledError:
@@ -137,6 +141,21 @@ def _update_permissions(session: Session) -> Settings:
     return permissions.settings
 
 
+async def _find_box_unattended(session: Session) -> None:
+    """Find the box where nobody can be asked, since the list of tools depends on it there."""
+    if not session.user.is_interactive:
+        await session.terminal.find_box()
+
+
+def _list_useless_tools(session: Session) -> frozenset[str]:
+    """Return the tools of commands where every command would be refused: nothing contains one, nobody can be asked, and
+    no rule allows one on the machine."""
+    if session.user.is_interactive or session.terminal.host.box.tier is not Tier.NONE:
+        return frozenset()
+    may_leave = select_rules(session.call_permissions.rules.load(), "Machine", "allow")
+    return frozenset() if may_leave else COMMAND_TOOLS
+
+
 def build_context(session: Session) -> TurnContext:
     """Build the context of a new turn."""
     services, route = session.services, session.routes.open()
@@ -144,7 +163,7 @@ def build_context(session: Session) -> TurnContext:
         session.memory = ModelMemory.of_session(session.directory.path)
     settings = _update_permissions(session)
     context = TurnContext(
-        tools=session.tools.disable(settings.list_disabled_tools()),
+        tools=session.tools.disable(settings.list_disabled_tools() | _list_useless_tools(session)),
         id=session.id,
         turn_id=session.recorder.turn_id,
         state=session.state,
@@ -249,6 +268,7 @@ async def _warm_up(session: Session) -> None:
         if not session.turn_slot.is_running:
             from core.agent.turn.prompt_setup import load_setup
 
+            await _find_box_unattended(session)
             await load_setup(build_context(session))
     with contextlib.suppress(Exception):
         await session.server_access.servers.start_listing()

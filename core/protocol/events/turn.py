@@ -123,7 +123,8 @@ class AnswersReported(IdsEvent, frozen=True, kw_only=True, tag="answers.reported
 
 
 class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
-    """The containment of commands on this machine: `tier` is "T1" (the strongest) to "T4" (no containment). `reason`:
+    """The containment of commands on this machine: `tier` is "T1" (the strongest) to "T4" (no containment), or
+    "container" or "in-place" by the user's choice. `reason`:
     why it is not a stronger one; `cure`: how to get one ("" = it is the strongest)."""
 
     tier: str

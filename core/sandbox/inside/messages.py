@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         `bubblewrap`: the arguments are those of bubblewrap, which writes its status to descriptor STATUS; its innermost
         shell signals on READY that the command runs, and it may read `git_settings` from SETTINGS. `families`: the
         allowed socket families. `rules`: Landlock's, None for bubblewrap. `scratch`: bytes of the root's tmpfs.
+        `leaves_processes`: nothing bounds their number, and what the command leaves running goes on.
         """
 
         cwd: bytes
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         scratch: int
         rules: list[tuple[str, int]] | None
         families: list[int]
+        leaves_processes: bool
 
     # ("started",): the command runs. ("failed", step, errno, text): it could not be started. ("exit", code): it has
     # ended. ("memory",): it was ended for exceeding its memory. ("gone", kills): the whole box has ended; `kills`:

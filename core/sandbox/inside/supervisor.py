@@ -58,6 +58,8 @@ def main(message_file: int, control: int) -> NoReturn:
 
 def _make_group(message: SupervisorLaunch) -> processes.BoxCgroup | None:
     """Make the control group; without one an ordinary user's limit bounds processes, and nothing bounds root's."""
+    if message["leaves_processes"]:
+        return None
     groups = processes.CgroupFactory()
     if not groups.has_controller(b"pids"):
         if os.getuid() == 0:
@@ -90,7 +92,7 @@ def _become_command(
         os.chdir(message["cwd"])
         step = "limits"
         # In bubblewrap's user namespace the innermost shell limits processes, since only the box's count there.
-        is_bounded = not message["bubblewrap"]
+        is_bounded = not message["bubblewrap"] and not message["leaves_processes"]
         processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
         if message["rules"] is not None:
             step = "capabilities"
@@ -238,6 +240,9 @@ class _Supervisor:
                 return
             if pid == self._child:
                 self._report_exit(os.waitstatus_to_exitcode(status))
+                if self._message["leaves_processes"] and not self._is_terminating:
+                    self._send(("gone", 0))
+                    os._exit(0)
                 if not self._is_terminating:
                     self._kill_all()
 

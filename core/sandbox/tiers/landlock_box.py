@@ -79,6 +79,7 @@ class LandlockBox(SupervisedBox):
             "scratch": 0,
             "rules": rules,
             "families": [],
+            "leaves_processes": False,
         }
         return PreparedLaunch(message=message, finish=lambda: finish(request.upper), undo=lambda: finish(None))
 

@@ -23,6 +23,7 @@ from core.filesystem.atomic_write import replace_file
 from core.patterns import compile_lazily
 from core.records import decode_json
 from core.sandbox.box import Box, Tier
+from core.sandbox.host_view import find_container_signs
 from core.sandbox.tiers import self_test
 
 _ERRNO = compile_lazily(r"[\[(](E[A-Z0-9]+)[\])]")
@@ -116,10 +117,13 @@ async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None
     """Open the strongest box of this machine and report its trials; None for T4, where nothing contains a command.
 
     `state`: our directory, which commands never see. Reads one file if the tier was determined within a day and nothing
-    has changed since; else tries the tiers in turn, at most two seconds per tier. `tier`: this tier or none.
+    has changed since; else tries the tiers in turn, at most two seconds per tier. `tier`: this tier or none; the tiers
+    that the user chooses hold nothing that a self-test could try.
     """
     if tier is Tier.NONE:
         return None, TierReport(tier=Tier.NONE)
+    if tier is not None and not tier.is_walled:
+        return make_box(tier, state), TierReport(tier=tier)
     if tier is not None:
         trial = await try_tier(tier, state)
         report = TierReport(tier=tier if trial.ok else Tier.NONE, reasons=(trial,))
@@ -215,12 +219,20 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     return landlock_box.LandlockBox(state)
 
 
+def _make_container_box(tier: Tier, state: Path) -> Box:
+    from core.sandbox.tiers.container_box import ContainerBox
+
+    return ContainerBox(tier, state)
+
+
 _BOX_MAKERS: dict[Tier, Callable[[Tier, Path], Box]] = {
     Tier.NAMESPACES: _make_namespace_box,
     Tier.BWRAP_OVERLAY: _make_bwrap_box,
     Tier.BWRAP_MOUNTED: _make_bwrap_box,
     Tier.BWRAP_COPY: _make_bwrap_box,
     Tier.LANDLOCK: _make_landlock_box,
+    Tier.CONTAINER: _make_container_box,
+    Tier.IN_PLACE: _make_container_box,
 }
 
 
@@ -268,13 +280,11 @@ def read_machine_traits(proc: Path = Path("/proc"), root: Path = Path("/")) -> M
     """Read the traits from /proc and marker files, without any trial."""
     status = _read_text(proc / "self/status")
     limit = _read_text(proc / "sys/user/max_user_namespaces").strip()
-    first = _read_text(proc / "1/cgroup")
     return MachineTraits(
         user_namespaces=int(limit) if limit.isdigit() else None,
         apparmor_restricts=_read_text(proc / "sys/kernel/apparmor_restrict_unprivileged_userns").strip() == "1",
         unprivileged_clone=_read_text(proc / "sys/kernel/unprivileged_userns_clone").strip() != "0",
-        is_container=any((root / name).exists() for name in (".dockerenv", "run/.containerenv"))
-        or any(word in first for word in ("docker", "kubepods", "containerd", "libpod")),
+        is_container=bool(find_container_signs({}, root, proc)),
         is_filtered="\nSeccomp:\t2" in status,
         is_root=os.getuid() == 0,
     )

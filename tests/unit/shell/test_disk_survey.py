@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from core.shell.unsandboxed_run import DiskChanges, survey_disk
+from core.shell.disk_survey import DiskChanges, survey_disk
 
 
 def keep_all(_directory: str):
