@@ -138,8 +138,9 @@ class Execution:
         host = self._host
         await host.accept_pending()
         self._pending_before = _list_pending(host)
-        self._recorder = DiskRecorder(host.workspace, host.shadow)
-        await asyncio.to_thread(self._recorder.begin)
+        self._recorder = host.disk_recorder
+        if self._recorder is not None:
+            await asyncio.to_thread(self._recorder.begin)
 
     def _record_in_place(self, recorder: DiskRecorder) -> str:
         """Record what the command has changed in the project itself."""

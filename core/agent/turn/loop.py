@@ -72,9 +72,8 @@ class Turn:
         capabilities = build_capabilities(context)
         self._diagnostics = EditDiagnostics(context.languages, state, emit)
         self._gate = Gate(capabilities, self._documents, self._diagnostics, tools=tools, turn_id=context.turn_id)
-        self._reminders = Reminders(
-            state, memory, permissions, tools, emit, lambda: context.dialect, context.user.is_interactive
-        )
+        is_attended = context.user.is_interactive
+        self._reminders = Reminders(state, memory, permissions, tools, emit, lambda: context.dialect, is_attended)
         self._loop_guard = LoopGuard(state, context.routes, emit)
         read_back = partial(read_back_statuses, context.plans, host.shadow, memory.announced)
         self._todos = TodoFollower(

@@ -7,6 +7,7 @@ The bytes of a change reach the disk first (blobs), then its event (`recorder`).
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -58,6 +59,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.layers.layer_store import remove_location
 from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
+from core.shell.disk_survey import DiskRecorder
 from core.shell.network_grants import NetworkGrants, build_service, explain_unreachable
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
@@ -188,6 +190,7 @@ class Session:
             hidden=self._list_hidden(),
             cache=self.directory.cache_path,
             accept_pending=self._accept_in_place,
+            disk_recorder=DiskRecorder(self.workspace, self.shadow),
         )
 
     def _list_hidden(self) -> tuple[Path, ...]:
@@ -257,9 +260,8 @@ class Session:
 
     async def _accept_in_place(self) -> None:
         """Write every pending change to the project, so that a command sees it."""
-        if (
-            result := self.promotion_hooks.guard(lambda: list(self.review.changes), self._accept_everything)()
-        ) is not None:
+        effect = self.promotion_hooks.guard(lambda: list(self.review.changes), self._accept_everything)
+        if inspect.isawaitable(result := effect()):
             await result
 
     def _accept_everything(self) -> None:
