@@ -58,7 +58,7 @@ def main(message_file: int, control: int) -> NoReturn:
 
 def _make_group(message: SupervisorLaunch) -> processes.BoxCgroup | None:
     """Make the control group; without one an ordinary user's limit bounds processes, and nothing bounds root's."""
-    if message["leaves_processes"]:
+    if message["leaves_processes"] or message["user"]:  # another user than root is bounded by a limit
         return None
     groups = processes.CgroupFactory()
     if not groups.has_controller(b"pids"):
@@ -88,6 +88,12 @@ def _become_command(
             if os.getppid() != supervisor:
                 os._exit(1)
         kernel.leave_session_keyring()
+        if message["user"]:
+            step = "user"
+            kernel.become_user_with_access(*message["user"])
+            kernel.die_with_parent(signal.SIGKILL)
+            if os.getppid() != supervisor:
+                os._exit(1)
         step = "directory"
         os.chdir(message["cwd"])
         step = "limits"
@@ -96,7 +102,8 @@ def _become_command(
         processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
         if message["rules"] is not None:
             step = "capabilities"
-            kernel.drop_capabilities()
+            if not message["user"]:
+                kernel.drop_capabilities()
             step = "landlock"
             landlock.restrict_self(message["rules"], tcp=bool(message["families"]))
             step = "seccomp"

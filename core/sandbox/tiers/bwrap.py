@@ -187,6 +187,7 @@ class BwrapBox(SupervisedBox):
             "scratch": request.limits.scratch // _SCRATCH_SHARES,
             "rules": None,
             "families": list(NETWORK if self._binds_host_directories else FAMILIES),
+            "user": None,
             "leaves_processes": False,
         }
 

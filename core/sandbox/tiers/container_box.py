@@ -69,6 +69,7 @@ class ContainerBox(SupervisedBox):
             "scratch": 0,
             "rules": None,
             "families": [],
+            "user": None,
             "leaves_processes": True,
         }
 

@@ -7,9 +7,12 @@ cover the metadata of files of the same user, the list of processes and, below A
 
 from __future__ import annotations
 
+import grp
 import os
+import pwd
 import stat
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,6 +38,7 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
 _MOST_NAMED = 3
+_FIRST_FREE_ID = 60_913  # above the ids of users and below those of containers
 
 
 class LandlockBox(SupervisedBox):
@@ -48,10 +52,16 @@ class LandlockBox(SupervisedBox):
         scratch = make_scratch_path(self._state)
         home = scratch / "home"
         copy_directory = choose_copy_directory(request, make_scratch_path(self._state))
-        copy = copy_project(withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True)
+        user = choose_user(request.workspace)
+        copy = copy_project(
+            withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True, owner=user
+        )
         make_private_directory(home.parent)
         home.mkdir(mode=0o700)
         (scratch / "tmp").mkdir(mode=0o700)
+        if user is not None:
+            for directory in (scratch, home, scratch / "tmp"):
+                os.chown(directory, *user)
         held_paths = [request.workspace / os.fsdecode(path) for path in copy.held]
         rules = [*_list_rules(request, [*held_paths, *_find_environments(request)])]
         rules += [(str(path), EVERYTHING) for path in (copy.root, scratch)]
@@ -60,6 +70,8 @@ class LandlockBox(SupervisedBox):
         def finish(upper: Path | None) -> tuple[str, ...]:
             try:
                 notes = (*capture_changes(copy, upper, is_mounted=False), *before.describe_changes())
+                if user and upper is not None:
+                    _return_ownership(upper, request.workspace)
                 return (*notes, *describe_limits(request, is_found=_finds_repository(request)))
             finally:
                 remove_copy(scratch)
@@ -79,9 +91,35 @@ class LandlockBox(SupervisedBox):
             "scratch": 0,
             "rules": rules,
             "families": [],
+            "user": user,
             "leaves_processes": False,
         }
         return PreparedLaunch(message=message, finish=lambda: finish(request.upper), undo=lambda: finish(None))
+
+
+def choose_user(workspace: Path) -> tuple[int, int] | None:
+    """Return the user and group that root becomes: the owner of another user's workspace, else an id that nobody has;
+    None for an ordinary user."""
+    if os.geteuid() != 0:
+        return None
+    stats = workspace.stat()
+    if stats.st_uid != 0:
+        return stats.st_uid, stats.st_gid
+    return _find_free_id(), _find_free_id()
+
+
+@cache
+def _find_free_id() -> int:
+    taken_ids = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
+    return next(number for number in range(_FIRST_FREE_ID, _FIRST_FREE_ID + 1000) if number not in taken_ids)
+
+
+def _return_ownership(upper: Path, workspace: Path) -> None:
+    """Give what another user has made to the owner of the workspace."""
+    owner = workspace.stat()
+    for directory, names, files in os.walk(upper):
+        for name in (".", *names, *files):
+            os.chown(os.path.join(directory, name), owner.st_uid, owner.st_gid, follow_symlinks=False)
 
 
 def _finds_repository(request: BoxRequest) -> bool:
@@ -101,14 +139,17 @@ def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
 
 
 def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, int]]:
-    """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one."""
+    """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one. Root's commands
+    read what everybody may, though the modes of files don't hold them."""
+    private_paths = host_view.list_private_paths() if os.geteuid() == 0 else []
+    hidden_paths = (*request.hidden, *private_paths)
     yield from (
         (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)
-        for visible_path in _exclude_hidden(Path(path).resolve(), request.hidden)
+        for visible_path in _exclude_hidden(Path(path).resolve(), hidden_paths)
     )
     yield from ((path, USE) for path in _DEVICES)
-    masked_paths = set(host_view.list_masked())
+    masked_paths = {*host_view.list_masked(), *private_paths}
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _list_readable(Path(directory), masked_paths))
     toolchains = host_view.find_toolchains(request.env)

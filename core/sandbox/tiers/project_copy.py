@@ -78,12 +78,18 @@ class _Entry(NamedTuple):
 
 
 def copy_project(
-    request: BoxRequest, target: Path, *, limits: CopyLimits | None = None, link_held: bool = False
+    request: BoxRequest,
+    target: Path,
+    *,
+    limits: CopyLimits | None = None,
+    link_held: bool = False,
+    owner: tuple[int, int] | None = None,
 ) -> ProjectCopy:
     """Copy the workspace of `request`, as its command sees it, to `target`, which must not exist.
 
     File systems mounted inside the workspace are held. A withheld path becomes an empty entry that nobody may read.
     `link_held`: held paths become symbolic links to the originals, else empty directories or files to mount them on.
+    `owner`: user and group of the copy, for root; None: those of this process.
     Raises `ToolFailed` if it would exceed the limits or the disk is full; then `target` is removed.
     """
     bounds = limits or CopyLimits()
@@ -93,7 +99,9 @@ def copy_project(
         survey.list_entries()
         copy.withheld = [entry.path for entry in survey.entries if entry.kind == "withheld"]
         copy.held, copy.skipped = survey.held, survey.skipped
-        _Copier(copy, bounds, os.fsencode(request.workspace), link_held=link_held).copy_entries(survey.entries)
+        _Copier(copy, bounds, os.fsencode(request.workspace), link_held=link_held, owner=owner).copy_entries(
+            survey.entries
+        )
     except OSError as error:
         remove_copy(target)
         if error.errno == errno.ENAMETOOLONG:
@@ -267,7 +275,16 @@ def _build_refusal(reason: str) -> ToolFailed:
 
 
 class _Copier:
-    def __init__(self, copy: ProjectCopy, limits: CopyLimits, workspace: bytes, *, link_held: bool) -> None:
+    def __init__(
+        self,
+        copy: ProjectCopy,
+        limits: CopyLimits,
+        workspace: bytes,
+        *,
+        link_held: bool,
+        owner: tuple[int, int] | None,
+    ) -> None:
+        self._owner = owner
         self._copy = copy
         self._root = os.fsencode(copy.root)
         self._limits = limits
@@ -283,7 +300,13 @@ class _Copier:
                 raise _build_refusal(f"more than can be copied in {self._limits.seconds:g} s: {len(entries):,} entries")
             with contextlib.suppress(FileNotFoundError):  # removed since the survey
                 self._copy_entry(entry)
+                self._give_away(os.path.join(self._root, entry.path))
+        self._give_away(self._root)
         self._record_signatures(entries)
+
+    def _give_away(self, target: bytes) -> None:
+        if self._owner is not None:
+            os.chown(target, *self._owner, follow_symlinks=False)
 
     def _copy_entry(self, entry: _Entry) -> None:
         target = os.path.join(self._root, entry.path)

@@ -207,15 +207,15 @@ def _make_bwrap_box(tier: Tier, state: Path) -> Box:
 def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     if sys.platform != "linux":
         raise TierUnavailable("only Linux has Landlock", "Use Linux, or WSL 2 on Windows.", "ENOSYS")
-    from core.sandbox.inside import landlock
+    from core.sandbox.inside import kernel, landlock
     from core.sandbox.tiers import landlock_box
 
     version = landlock.get_abi_version()
     if version < landlock_box.MINIMUM_ABI:
         support = f"has Landlock of ABI {version} only" if version else "has no Landlock"
         raise TierUnavailable(f"this kernel {support}", NO_LANDLOCK, "" if version else "ENOSYS")
-    if os.geteuid() == 0:
-        raise TierUnavailable("as root, a command could reach everything that root owns", NOT_AS_ROOT, "EPERM")
+    if os.geteuid() == 0 and (kernel.FILE_ACCESS | kernel.CHANGE_OF_USER) & ~kernel.read_capabilities():
+        raise TierUnavailable("root has not the capabilities to run commands as another user", NOT_AS_ROOT, "EPERM")
     return landlock_box.LandlockBox(state)
 
 
