@@ -79,7 +79,8 @@ class PrintArguments(SessionArguments):
     """`prompt` None: read it from stdin. `images`: files to send with it, "-" = stdin. `best`: the models that the
     prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
     `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
-    the answer must match."""
+    the answer must match. `time_limit`: seconds of the run, None = no limit. `exit_zero`: a limit, a refusal and what
+    is left pending are no failure."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -91,6 +92,8 @@ class PrintArguments(SessionArguments):
     best: tuple[str, ...] = ()
     tools: Mapping[str, ToolSettings] = field(default_factory=dict)
     json_schema: Path | None = None
+    time_limit: int | None = None
+    exit_zero: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

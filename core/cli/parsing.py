@@ -19,6 +19,7 @@ ModeName = str
 
 MODES: tuple[ModeName, ...] = tuple(mode.value for mode in Mode)
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
+_SECONDS_BY_UNIT: dict[str, int] = {"s": 1, "m": 60, "h": 3600}
 OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 
@@ -195,6 +196,14 @@ def parse_session_id(text: str) -> str:
     if not text or not all(letter.isalnum() or letter in "-_" for letter in text):
         raise argparse.ArgumentTypeError(f"{text!r} is not a session id; `agent-tui sessions` lists them")
     return text
+
+
+def parse_duration(text: str) -> int:
+    """Return seconds of a time such as `90`, `90s`, `15m` or `2h`."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _SECONDS_BY_UNIT else (text, "s")
+    if not (number.isascii() and number.isdigit()) or int(number) < 1 or len(number) > 6:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90s, 15m or 2h")
+    return int(number) * _SECONDS_BY_UNIT[unit]
 
 
 def parse_seconds(text: str) -> int:

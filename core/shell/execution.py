@@ -145,7 +145,7 @@ class Execution:
     def _record_in_place(self, recorder: DiskRecorder) -> str:
         """Record what the command has changed in the project itself."""
         changes, writes = recorder.end()
-        effects = build_disk_effects(self.request.origin.call, self.request.command, changes)
+        effects = replace(build_disk_effects(self.request.origin.call, self.request.command, changes), in_place=True)
         self._host.emit(effects)
         for write in writes:
             self._host.emit(write)

@@ -16,6 +16,8 @@ from math import ceil
 from pathlib import Path
 from typing import Final, TextIO
 
+from msgspec.structs import replace
+
 from core.arguments import PrintArguments
 from core.cli.print_mode.printer import (
     BACKGROUND_EVENTS,
@@ -40,6 +42,7 @@ from core.errors import CommandRejected, ConfigError
 from core.exits import ExitCode
 from core.modes import Mode
 from core.patterns import compile_lazily
+from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.documents import ErrorDocument
@@ -64,6 +67,9 @@ _COMMAND_TOOLS: Final = frozenset(
     {"run_terminal_cmd", "run_python", "write_terminal", "execute"}
 )  # `execute` belongs to hosted agents
 ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
+OVER_TIME: Final = "The time limit (--time-limit) was reached."
+WARNED_SHARE: Final = 0.8  # of the time limit, after which the model is told to finish
+MIN_WARNED: Final = 120  # seconds of a time limit that is long enough for that
 ACCEPT_ALL: Final = "all"
 ACCEPT_VERIFIED: Final = "verified"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -144,6 +150,8 @@ class _PrintRun:
         self._errors: list[ev.ErrorRaised] = []
         self._labels: tuple[str, ...] = ()
         self._attached: SessionAttachments | None = None
+        self._is_over_time = False
+        self._written_before = 0  # files that the session had written before this run
 
     @property
     def _is_resumed(self) -> bool:
@@ -164,6 +172,8 @@ class _PrintRun:
         self._session, self._opened = reply.session, reply.seq
         self._printed = reply.seq - self._is_resumed  # `session.resumed` reports repairs
         view = SessionView(self._engine, self._session, self._handle_event)
+        if (limit := self._arguments.time_limit) is not None:
+            self._tasks.spawn(self._watch_time(limit), name="time limit")
         try:
             rejection = await self._prepare(view)
             return self._print_refusal(rejection) if rejection is not None else await self._finish(view)
@@ -178,6 +188,7 @@ class _PrintRun:
             if isinstance(reply, cmd.Reject):
                 return reply
         await view.settle()
+        self._written_before = len(view.state.review.writes)
         if (rejection := await self._attach(view)) is not None:
             return rejection
         loop = asyncio.get_running_loop()
@@ -200,6 +211,8 @@ class _PrintRun:
                 return reply
             await view.wait_until(lambda: len(view.state.turns) > turns and bool(view.state.turns[-1].reason))  # noqa: B023
             turn = view.state.turns[-1]
+            if self._is_over_time:
+                return None
             if answer is None or turn.reason != "done" or answer.read(turn.list_finished_documents()):
                 return None
             if attempt < RETRIES:
@@ -251,6 +264,17 @@ class _PrintRun:
             [cmd.EffortSet(session=session, effort=arguments.effort)] if arguments.effort is not None else []
         )
 
+    async def _watch_time(self, limit: int) -> None:
+        """Interrupt the turn at the time limit; before, tell the model to finish."""
+        notice = limit * WARNED_SHARE if limit >= MIN_WARNED else limit
+        await pause(notice)
+        if notice < limit:
+            text = render("reminders/time_limit", minutes=max(round((limit - notice) / 60), 1))
+            await self._engine.submit(cmd.TurnSteer(session=self._session, text=text))
+            await pause(limit - notice)
+        self._is_over_time = True
+        await self._engine.submit(cmd.TurnInterrupt(session=self._session))
+
     def _interrupt(self) -> None:
         """Interrupt the turn at the first Ctrl+C (or SIGTERM, SIGHUP); the third one exits at once."""
         self._interrupts += 1
@@ -294,7 +318,13 @@ class _PrintRun:
         state, turn = view.state, view.state.turns[-1]
         has_failed = turn.reason != "done" or (self._answer is not None and not self._answer.text)
         accepted_paths = () if has_failed else await self._accept(view)
+        writes = state.review.writes[self._written_before :]  # also those of a policy that accepts by itself
+        accepted_paths = tuple(sorted({*accepted_paths, *(write.path for write in writes)}))
         response = build_response(turn, state, accepted_changes=accepted_paths)
+        is_limited = self._is_over_time and turn.reason == "interrupted"
+        if is_limited:
+            metadata = replace(response.metadata, stop_reason="limit", stop_message=OVER_TIME)
+            response = replace(response, status="completed", metadata=metadata)
         if self._answer is not None:
             response = merge_responses([*self._parts, response], self._answer)
         if not accepted_paths:
@@ -309,11 +339,14 @@ class _PrintRun:
             sys.stderr.write(f"! {to_one_line(f'{loss.message} The session can not be resumed.')}\n")
             return ExitCode.FAILED
         if has_failed:
-            return ENDS.get(turn.reason, ExitCode.FAILED)
+            code = ExitCode.LIMIT if is_limited else ENDS.get(turn.reason, ExitCode.FAILED)
+            return ExitCode.DONE if code is ExitCode.LIMIT and self._arguments.exit_zero else code
         has_leftovers = _has_left(state, self._arguments.accept)
         # A mode that drops effects withholds commands from the model; that is no refusal.
         is_denied = self._has_denied_command and Mode(state.mode).rules.keeps_effects
-        return ExitCode.REFUSED if self._is_refused or is_denied or has_leftovers else ExitCode.DONE
+        if self._arguments.exit_zero or not (self._is_refused or is_denied or has_leftovers):
+            return ExitCode.DONE
+        return ExitCode.REFUSED
 
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
         """Accept what `--accept` names. Returns the paths that were written."""
@@ -402,6 +435,7 @@ def _is_wanted(change: Change, patterns: Sequence[str]) -> bool:
 def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
     """Return True if a change that was to be accepted is still pending; with `verified`, if any change is."""
     if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(patterns):
-        return bool(state.changes) or any(bulk.needs_verdict for bulk in state.review.bulks)
+        # A commit that the agent made stays in the shadow; its files count, the state of git does not.
+        return bool(state.changes) or any(bulk.needs_verdict and bulk.kind != "git" for bulk in state.review.bulks)
     has_match = any(_is_wanted(change, patterns) for change in state.changes.values())
     return has_match or any(is_named_by(bulk.root, pattern) for bulk in state.review.bulks for pattern in patterns)

@@ -12,6 +12,7 @@ from core.cli.parsing import (
     Parser,
     parse_allowing_rule,
     parse_candidates,
+    parse_duration,
     parse_tools,
 )
 
@@ -30,6 +31,8 @@ PRINT_OPTIONS: Final = (
     "json_schema",
     "add_dir",
     "append_system_prompt",
+    "time_limit",
+    "exit_zero",
 )
 _KINDS: Final = frozenset({"none", "all", "verified"})
 
@@ -73,6 +76,18 @@ def add_print_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_end_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--time-limit",
+        type=parse_duration,
+        metavar="TIME",
+        help="end the run after this time: seconds, or such as 90s, 15m, 2h; before, the model is told to finish",
+    )
+    group.add_argument(
+        "--exit-zero",
+        action="store_const",
+        const=True,
+        help="exit with 0 where the code would be 3 (a limit) or 4 (something refused or left pending)",
+    )
     group.add_argument(
         "--best",
         type=parse_candidates,
@@ -207,4 +222,6 @@ def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
         "tools": combine_tools(args),
         "json_schema": args.json_schema,
         "add_dirs": tuple(args.add_dir or ()),
+        "time_limit": args.time_limit,
+        "exit_zero": bool(args.exit_zero),
     }

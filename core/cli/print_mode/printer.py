@@ -286,7 +286,7 @@ def _describe_event(event: ev.AnyEvent) -> str:
     match event:
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"
-        case ev.EffectsRecorded(command=command, on_machine=True):
+        case ev.EffectsRecorded(command=command, on_machine=True, in_place=False):
             return f"! Unsandboxed, on your machine: {command}"
         case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
             return f"! {message} {hint}".rstrip()

@@ -124,7 +124,7 @@ def _resolve_all(session: Session, command: cmd.HunkResolve) -> None:
     ]
     if blocked_changes := [change for change in still if change.protected or change.conflict]:
         session.emit(_build_skipped_notice(blocked_changes))
-    bulks = [bulk for bulk in session.review.bulks if not bulk.is_cache]
+    bulks = [bulk for bulk in session.review.bulks if not bulk.is_cache and bulk.files + bulk.deleted]
     if bulks and not (command.origin or command.paths):
         session.emit(_build_bulk_notice(bulks))
     complete_resolved_todos(session, "")
@@ -145,7 +145,7 @@ def _build_bulk_notice(bulks: Sequence[Bulk]) -> Notice:
         [bulk for bulk in bulks if not bulk.needs_verdict],
     )
     if not waiting:
-        files = sum(bulk.files for bulk in ignored_bulks)
+        files = sum(bulk.files + bulk.deleted for bulk in ignored_bulks)
         hint = "To copy them to your project, use `agent-tui review --accept NAME` or the review's list."
         return Notice(level="info", message=f"Outside the review: {count('file', files)} ignored by git.", hint=hint)
     labels = [f"{bulk.root} ({count('file', bulk.files)})" for bulk in waiting]

@@ -316,7 +316,7 @@ class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     """The effects of a command on the tree. `created`, `edited`, `deleted`: paths with a change that is pending now;
     `generated`: the number of files that are only counted; `notes`: dropped effects and the reasons. All empty: it had
     no lasting effect. `on_machine`: it ran outside the box, so these are changes of the user's own files, which wait
-    for no review."""
+    for no review; `in_place`: as the user chose for every command."""
 
     call: str
     command: str
@@ -327,6 +327,7 @@ class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     notes: tuple[str, ...] = ()
     discarded: bool = False
     on_machine: bool = False
+    in_place: bool = False
 
 
 class CheckRecorded(Event, frozen=True, kw_only=True, tag="check.recorded"):
