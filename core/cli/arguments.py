@@ -242,7 +242,7 @@ def _add_sandbox_options(group: argparse._ArgumentGroup) -> None:
         choices=CONTAINER_CHOICES,
         metavar="KIND",
         help="container: this machine is one, so commands run on a copy of the project without further walls; "
-        "in-place: a machine to throw away, in the project itself; see agent-tui help ci",
+        "in-place: a machine to throw away, in the project itself; see agent-tui help headless",
     )
     group.add_argument(
         "--in-place", dest="tier", action="store_const", const="in-place", help="short for --sandbox in-place"

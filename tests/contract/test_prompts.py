@@ -68,6 +68,8 @@ VARIABLES = {
         "why": "It was begun.",
         "whole": True,
     },
+    "reminders/circumstances": {"mode": "agent", "tier": "T4", "tools": frozenset(), "attended": False},
+    "reminders/time_limit": {"minutes": 3},
     "reminders/plan_changed": {"todos": "[ ] a: A"},
     "reminders/probes_left": {"probes": "p1"},
     "reminders/fix_unshown": {"files": "a.py"},

@@ -81,6 +81,7 @@ WRITERS: dict[str, str] = {
     "core.transports.http.terminal": "nothing itself; starts this program, on a session that is open",
     "core.transports.http.access": "the file of tokens: in the state directory, or where the user says; 0600",
     "core.filesystem.private_files": f"{STATE}; pasted keys, and what models can do (cache directory); 0600",
+    "core.sandbox.output": STARTS,
     "core.sandbox.tiers.boxed_process": STARTS,
     "core.sandbox.tiers.bwrap": BOX,
     "core.sandbox.inside.processes": "control groups of this program",

@@ -188,7 +188,7 @@ class _PrintRun:
             if isinstance(reply, cmd.Reject):
                 return reply
         await view.settle()
-        self._written_before = len(view.state.review.writes)
+        self._written_before = len(self._list_writes())
         if (rejection := await self._attach(view)) is not None:
             return rejection
         loop = asyncio.get_running_loop()
@@ -264,6 +264,10 @@ class _PrintRun:
             [cmd.EffortSet(session=session, effort=arguments.effort)] if arguments.effort is not None else []
         )
 
+    def _list_writes(self) -> list[str]:
+        """List the paths that the session has written to the project; a view's brief events leave them out."""
+        return [write.path for write in self._engine.state(self._session).review.writes]
+
     async def _watch_time(self, limit: int) -> None:
         """Interrupt the turn at the time limit; before, tell the model to finish."""
         notice = limit * WARNED_SHARE if limit >= MIN_WARNED else limit
@@ -318,8 +322,8 @@ class _PrintRun:
         state, turn = view.state, view.state.turns[-1]
         has_failed = turn.reason != "done" or (self._answer is not None and not self._answer.text)
         accepted_paths = () if has_failed else await self._accept(view)
-        writes = state.review.writes[self._written_before :]  # also those of a policy that accepts by itself
-        accepted_paths = tuple(sorted({*accepted_paths, *(write.path for write in writes)}))
+        # A policy accepts by itself, and so do commands in place.
+        accepted_paths = tuple(sorted({*accepted_paths, *self._list_writes()[self._written_before :]}))
         response = build_response(turn, state, accepted_changes=accepted_paths)
         is_limited = self._is_over_time and turn.reason == "interrupted"
         if is_limited:

@@ -84,35 +84,42 @@ def _become_command(
         if message["root"] is not None:
             step = "file system"
             _enter_overlay_root(message["root"], message["scratch"])
-            kernel.die_with_parent(signal.SIGKILL)  # changes of root's file access have cleared it
-            if os.getppid() != supervisor:
-                os._exit(1)
+            _die_with(supervisor)
         kernel.leave_session_keyring()
         if message["user"]:
             step = "user"
             kernel.become_user_with_access(*message["user"])
-            kernel.die_with_parent(signal.SIGKILL)
-            if os.getppid() != supervisor:
-                os._exit(1)
+            _die_with(supervisor)
         step = "directory"
         os.chdir(message["cwd"])
         step = "limits"
         # In bubblewrap's user namespace the innermost shell limits processes, since only the box's count there.
         is_bounded = not message["bubblewrap"] and not message["leaves_processes"]
         processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
-        if message["rules"] is not None:
-            step = "capabilities"
-            if not message["user"]:
-                kernel.drop_capabilities()
-            step = "landlock"
-            landlock.restrict_self(message["rules"], tcp=bool(message["families"]))
-            step = "seccomp"
-            seccomp.install_filter(seccomp.build_filter(message["families"]))
+        step = "restrictions"
+        _restrict(message)
         step = "command"
         os.execve(message["arguments"][0], message["arguments"], message["env"])
     except OSError as error:
         os.write(ready_writer, marshal.dumps(("failed", step, error.errno or 0, error.strerror or str(error))))
     os._exit(127)
+
+
+def _die_with(supervisor: int) -> None:
+    """Die with the supervisor, also now: changes of the user and of file access have cleared that."""
+    kernel.die_with_parent(signal.SIGKILL)
+    if os.getppid() != supervisor:
+        os._exit(1)
+
+
+def _restrict(message: SupervisorLaunch) -> None:
+    """Give up capabilities and rights by Landlock and the syscall filter, where these are what contains the command."""
+    if message["rules"] is None:
+        return
+    if not message["user"]:
+        kernel.drop_capabilities()
+    landlock.restrict_self(message["rules"], tcp=bool(message["families"]))
+    seccomp.install_filter(seccomp.build_filter(message["families"]))
 
 
 def _arrange_descriptors(message: SupervisorLaunch, status_writer: int, ready_writer: int) -> None:

@@ -1,33 +1,49 @@
-"""Tier T3: Landlock and a syscall filter around a command that runs on a copy of the project.
+"""Tiers for machines without any way to create namespaces: Landlock (T3), and the container that the machine itself is.
 
-For machines without any way to create namespaces. The command may read the system's programs and change its copy and
-its scratch directory; it has no network and no unix sockets, and a supervisor ends its descendants. Landlock does not
-cover the metadata of files of the same user, the list of processes and, below ABI 6, signals to them (docs/safety.md).
+Under T3 a command runs on a copy of the project, behind Landlock and a syscall filter. It may read the system's
+programs and change its copy and its scratch directory; it has no network and no unix sockets, and a supervisor ends its
+descendants. Landlock does not cover the metadata of files of the same user, the list of processes and, below ABI 6,
+signals to them (docs/safety.md). Root's commands run as a user who owns nothing.
+
+`container` and `in-place` are the user's choice, and nothing is around a command. In `container` it runs on a copy, so
+that its effects on the project become changes for the review; in `in-place`, for machines that are thrown away, in the
+project itself. In both it has the machine's network, home and environment (without the keys of model APIs), and what it
+leaves running goes on: in `container` until the box closes, in `in-place` for good.
 """
 
 from __future__ import annotations
 
+import asyncio
 import grp
 import os
 import pwd
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from core.filesystem.private_files import make_private_directory
+from core.ids import new_id
 from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
-from core.sandbox.tiers.boxed_process import PreparedLaunch, SupervisedBox, encode_command, make_scratch_path
+from core.sandbox.tiers.boxed_process import (
+    BoxedProcess,
+    Listeners,
+    PreparedLaunch,
+    SupervisedBox,
+    SupervisedProcess,
+    encode_command,
+    make_scratch_path,
+)
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
 from core.sandbox.tiers.dropped_changes import describe_limits
 from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
-from core.sandbox.unboxed_run import find_shell
+from core.sandbox.unboxed_run import find_shell, kill_marked_processes
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import SupervisorLaunch
@@ -38,6 +54,7 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
 _MOST_NAMED = 3
+BOX_VARIABLE: Final = "AGENT_TUI_BOX"
 _FIRST_FREE_ID = 60_913  # above the ids of users and below those of containers
 
 
@@ -49,19 +66,12 @@ class LandlockBox(SupervisedBox):
         self._copy_limits = copy_limits
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
-        scratch = make_scratch_path(self._state)
-        home = scratch / "home"
+        scratch, user = make_scratch_path(self._state), choose_user(request.workspace)
         copy_directory = choose_copy_directory(request, make_scratch_path(self._state))
-        user = choose_user(request.workspace)
         copy = copy_project(
             withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True, owner=user
         )
-        make_private_directory(home.parent)
-        home.mkdir(mode=0o700)
-        (scratch / "tmp").mkdir(mode=0o700)
-        if user is not None:
-            for directory in (scratch, home, scratch / "tmp"):
-                os.chown(directory, *user)
+        home = _make_home(scratch, request, user)
         held_paths = [request.workspace / os.fsdecode(path) for path in copy.held]
         rules = [*_list_rules(request, [*held_paths, *_find_environments(request)])]
         rules += [(str(path), EVERYTHING) for path in (copy.root, scratch)]
@@ -76,25 +86,44 @@ class LandlockBox(SupervisedBox):
             finally:
                 remove_copy(scratch)
 
-        if request.cache is not None:
-            (home / ".cache").symlink_to(request.cache)
-        command = (find_shell(), "-c", request.command)
-        env = {**request.env, "HOME": str(home), "TMPDIR": str(scratch / "tmp")}
-        if request.git_settings:
-            (home / ".gitconfig").write_text(request.git_settings, encoding="utf-8", errors="surrogateescape")
-        message: SupervisorLaunch = {
-            **encode_command(request.limits, command, env),
-            "cwd": os.fsencode(os.path.normpath(copy.root / request.cwd)),
-            "bubblewrap": False,
-            "git_settings": b"",
-            "root": None,
-            "scratch": 0,
-            "rules": rules,
-            "families": [],
-            "user": user,
-            "leaves_processes": False,
-        }
-        return PreparedLaunch(message=message, finish=lambda: finish(request.upper), undo=lambda: finish(None))
+        message = _build_message(request, copy.root, {"HOME": str(home), "TMPDIR": str(scratch / "tmp")})
+        return PreparedLaunch(
+            message={**message, "rules": rules, "user": user},
+            finish=lambda: finish(request.upper),
+            undo=lambda: finish(None),
+        )
+
+
+def _make_home(scratch: Path, request: BoxRequest, user: tuple[int, int] | None) -> Path:
+    """Make the home and the temporary directory of a command; return the home."""
+    home = scratch / "home"
+    make_private_directory(scratch)
+    for directory in (home, scratch / "tmp"):
+        directory.mkdir(mode=0o700)
+    if user is not None:
+        for directory in (scratch, home, scratch / "tmp"):
+            os.chown(directory, *user)
+    if request.cache is not None:
+        (home / ".cache").symlink_to(request.cache)
+    if request.git_settings:
+        (home / ".gitconfig").write_text(request.git_settings, encoding="utf-8", errors="surrogateescape")
+    return home
+
+
+def _build_message(request: BoxRequest, root: Path, env: Mapping[str, str]) -> SupervisorLaunch:
+    """Build the message for a command in `root` with more variables `env`, without any restriction."""
+    return {
+        **encode_command(request.limits, (find_shell(), "-c", request.command), {**request.env, **env}),
+        "cwd": os.fsencode(os.path.normpath(root / request.cwd)),
+        "bubblewrap": False,
+        "git_settings": b"",
+        "root": None,
+        "scratch": 0,
+        "rules": None,
+        "families": [],
+        "user": None,
+        "leaves_processes": False,
+    }
 
 
 def choose_user(workspace: Path) -> tuple[int, int] | None:
@@ -226,3 +255,45 @@ class MetadataSnapshot:
         if stat.S_ISDIR(now.st_mode):  # its times change with its entries
             return now.st_mode != before.st_mode
         return (now.st_mode, now.st_mtime_ns) != (before.st_mode, before.st_mtime_ns)
+
+
+class ContainerBox(SupervisedBox):
+    """The box of `container` and `in-place`."""
+
+    def __init__(self, tier: Tier, state: Path, copy_limits: CopyLimits | None = None) -> None:
+        super().__init__(tier, state)
+        self._copy_limits = copy_limits
+        self._mark = new_id("box")
+
+    def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
+        if self._tier is Tier.IN_PLACE:
+            message = _build_message(request, request.workspace, {})
+            return PreparedLaunch(message={**message, "leaves_processes": True}, finish=tuple, undo=tuple)
+        directory = choose_copy_directory(request, make_scratch_path(self._state))
+        copy = copy_project(withhold_hidden_paths(request), directory, limits=self._copy_limits, link_held=True)
+
+        def finish(upper: Path | None) -> tuple[str, ...]:
+            return capture_changes(copy, upper, is_mounted=False)
+
+        return PreparedLaunch(
+            message={**_build_message(request, copy.root, {BOX_VARIABLE: self._mark}), "leaves_processes": True},
+            finish=lambda: finish(request.upper),
+            undo=lambda: finish(None),
+        )
+
+    def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:
+        return _ContainerProcess(launch, request, listeners)
+
+    async def close(self) -> None:
+        await super().close()
+        if self._tier is Tier.CONTAINER:
+            await asyncio.to_thread(kill_marked_processes, BOX_VARIABLE, self._mark)
+
+
+class _ContainerProcess(SupervisedProcess):
+    """A command whose output outlives it: processes that it leaves running can still write there."""
+
+    async def _release(self) -> None:
+        await super()._release()
+        for reader in self._readers:
+            reader.hand_over()

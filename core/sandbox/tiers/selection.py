@@ -220,7 +220,7 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
 
 
 def _make_container_box(tier: Tier, state: Path) -> Box:
-    from core.sandbox.tiers.container_box import ContainerBox
+    from core.sandbox.tiers.landlock_box import ContainerBox
 
     return ContainerBox(tier, state)
 
