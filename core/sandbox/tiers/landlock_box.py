@@ -23,7 +23,8 @@ from core.sandbox.inside.landlock import EVERYTHING, READ, USE
 from core.sandbox.tiers.boxed_process import PreparedLaunch, SupervisedBox, encode_command, make_scratch_path
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
 from core.sandbox.tiers.dropped_changes import describe_limits
-from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
+from core.sandbox.tiers.project_copy import copy_project, remove_copy
+from core.sandbox.tiers.project_survey import CopyLimits
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
