@@ -1,4 +1,4 @@
-"""Overlayfs: its whiteouts, and the test for directories that can hold an upper layer.
+"""Overlayfs: its marks on the entries of a layer, and the test for directories that can hold an upper layer.
 
 Overlayfs supports no overlayfs (a container's root), network or FUSE file system as an upper layer. The test for
 whiteouts creates one.
@@ -6,6 +6,7 @@ whiteouts creates one.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from contextlib import suppress
@@ -13,6 +14,8 @@ from pathlib import Path
 
 from core.filesystem.mount_table import read_mounts
 
+OPAQUE = "user.overlay.opaque"
+_NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 SHARED_MEMORY = Path("/dev/shm")
 _REMOTE_TYPES = {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs"}
 _UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
@@ -23,6 +26,35 @@ def is_whiteout(stats: os.stat_result) -> bool:
     return stat.S_ISCHR(stats.st_mode) and stats.st_rdev == 0
 
 
+def make_whiteout(path: Path | bytes) -> None:
+    """Create a whiteout. Raises OSError, also if there is an entry already."""
+    os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
+
+
+def is_opaque(directory: Path | bytes | int) -> bool:
+    """True if the directory (its path, or a descriptor) hides the directories of lower layers."""
+    try:
+        return os.getxattr(directory, OPAQUE, follow_symlinks=isinstance(directory, int)) == b"y"
+    except OSError as error:
+        if error.errno in _NO_ATTRIBUTE:
+            return False
+        raise
+
+
+def set_opaque(directory: Path | bytes | int, opaque: bool) -> None:
+    """Set or clear the opaque mark. Raises OSError; without support for user attributes, only when there is a mark to
+    set."""
+    follow = isinstance(directory, int)
+    if opaque:
+        os.setxattr(directory, OPAQUE, b"y", follow_symlinks=follow)
+        return
+    try:
+        os.removexattr(directory, OPAQUE, follow_symlinks=follow)
+    except OSError as error:
+        if error.errno not in _NO_ATTRIBUTE:
+            raise
+
+
 def can_hold_upper(directory: Path) -> bool:
     """True if overlayfs can use the directory as an upper layer, by its file system's type and a trial whiteout."""
     kind = find_file_system_type(directory)
@@ -30,7 +62,7 @@ def can_hold_upper(directory: Path) -> bool:
         return False
     trial = directory / f".trial-{os.getpid()}"
     with suppress(OSError):
-        os.mknod(trial, stat.S_IFCHR, os.makedev(0, 0))
+        make_whiteout(trial)
         trial.unlink()
         return True
     return False

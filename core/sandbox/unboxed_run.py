@@ -215,6 +215,11 @@ def kill_marked_processes(variable: str, value: str) -> None:
         _kill(process)
 
 
+def has_marked_processes(variable: str, value: str) -> bool:
+    """True if a process has a variable with this value in its environment."""
+    return any(True for _ in _find_marked(variable, value))
+
+
 def _find_marked(variable: str, value: str) -> Iterator[psutil.Process]:
     import psutil
 

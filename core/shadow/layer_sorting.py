@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core.filesystem.open_beneath import open_parent
+from core.filesystem.overlay_support import is_opaque, make_whiteout, set_opaque
 from core.filesystem.removal import remove_path
 from core.git.index import is_same_index
 from core.protocol.paths import is_below
@@ -22,10 +23,7 @@ from core.shadow.layers.overlayfs import (
     LayerScan,
     encode_layer_path,
     get_layer_path,
-    is_opaque,
     list_missing_parents,
-    make_whiteout,
-    set_opaque,
 )
 from core.shadow.layers.path_classes import PathClass, PathClasses, is_git_protected
 from core.workspace import MAX_EDITED_BYTES

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
+from core.filesystem.overlay_support import is_opaque
 from core.git.index import is_same_index
 from core.patterns import compile_lazily
 from core.sandbox.box import BoxRequest
-from core.sandbox.tiers.project_copy import is_opaque, remove_copy
+from core.sandbox.tiers.project_copy import remove_copy
 
 _NAMED = 5
 COMMITS_DROPPED = "Commits and branches are not kept"

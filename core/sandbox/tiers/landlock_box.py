@@ -42,8 +42,10 @@ from core.sandbox.tiers.boxed_process import (
 )
 from core.sandbox.tiers.bwrap import capture_changes, choose_copy_directory
 from core.sandbox.tiers.dropped_changes import describe_limits
-from core.sandbox.tiers.project_copy import CopyLimits, copy_project, remove_copy
-from core.sandbox.unboxed_run import find_shell, kill_marked_processes
+from core.sandbox.tiers.project_copy import copy_project, remove_copy
+from core.sandbox.tiers.project_survey import CopyLimits
+from core.sandbox.tiers.session_copy import SessionCopies
+from core.sandbox.unboxed_run import find_shell, has_marked_processes, kill_marked_processes
 
 if TYPE_CHECKING:
     from core.sandbox.inside.messages import SupervisorLaunch
@@ -262,21 +264,20 @@ class ContainerBox(SupervisedBox):
 
     def __init__(self, tier: Tier, state: Path, copy_limits: CopyLimits | None = None) -> None:
         super().__init__(tier, state)
-        self._copy_limits = copy_limits
+        self._copies = SessionCopies(state, limits=copy_limits)
         self._mark = new_id("box")
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
         if self._tier is Tier.IN_PLACE:
             message = _build_message(request, request.workspace, {})
             return PreparedLaunch(message={**message, "leaves_processes": True}, finish=tuple, undo=tuple)
-        directory = choose_copy_directory(request, make_scratch_path(self._state))
-        copy = copy_project(withhold_hidden_paths(request), directory, limits=self._copy_limits, link_held=True)
+        lease = self._copies.acquire(withhold_hidden_paths(request))
 
         def finish(upper: Path | None) -> tuple[str, ...]:
-            return capture_changes(copy, upper, is_mounted=False)
+            return lease.collect(upper, has_survivors=has_marked_processes(BOX_VARIABLE, self._mark))
 
         return PreparedLaunch(
-            message={**_build_message(request, copy.root, {BOX_VARIABLE: self._mark}), "leaves_processes": True},
+            message={**_build_message(request, lease.root, {BOX_VARIABLE: self._mark}), "leaves_processes": True},
             finish=lambda: finish(request.upper),
             undo=lambda: finish(None),
         )
@@ -288,6 +289,7 @@ class ContainerBox(SupervisedBox):
         await super().close()
         if self._tier is Tier.CONTAINER:
             await asyncio.to_thread(kill_marked_processes, BOX_VARIABLE, self._mark)
+            await asyncio.to_thread(self._copies.close)
 
 
 class _ContainerProcess(SupervisedProcess):

@@ -20,6 +20,7 @@ from msgspec import Struct
 from core.errors import AgentTuiError, PathRefused, ReviewConflict
 from core.filesystem.atomic_write import make_temporary_name, sync_directory
 from core.filesystem.open_beneath import open_parent
+from core.filesystem.overlay_support import is_opaque
 from core.git.index import is_same_index
 from core.protocol.paths import list_parents
 from core.protocol.review import FileState
@@ -28,7 +29,6 @@ from core.shadow.content.paths import collect_directories, format_paths, walk_di
 from core.shadow.layers.layer_files import copy_file, fingerprint_entry, fingerprint_file, make_parent_directories
 from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
 from core.shadow.layers.layer_store import RetainedTop
-from core.shadow.layers.overlayfs import is_opaque
 from core.workspace import ABSENT, Workspace
 from core.workspace.file_names import to_os_name
 from core.workspace.path_status import PERMISSION_BITS, PathKind, classify_mode

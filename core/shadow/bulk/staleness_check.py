@@ -23,6 +23,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused, StateError
+from core.filesystem.overlay_support import is_opaque
 from core.filesystem.removal import remove_path
 from core.patterns import compile_lazily
 from core.protocol.events import AnyEvent, Notice
@@ -35,7 +36,7 @@ from core.shadow.layers.layer_files import fingerprint_entry
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.layer_store import RetainedTop, select_bases
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_layer_path, is_opaque
+from core.shadow.layers.overlayfs import get_layer_path
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories
 from core.workspace import ABSENT

@@ -14,6 +14,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.clock import now_ms
+from core.filesystem.overlay_support import make_whiteout
 from core.git.history import is_object_name
 from core.patterns import compile_lazily
 from core.protocol.paths import list_parents
@@ -21,7 +22,7 @@ from core.shadow.gitstate.git_objects import RawObject, parse_person, read_objec
 from core.shadow.gitstate.outcome import STASH, GitOutcome
 from core.shadow.gitstate.repository_copy import RepositoryCopy
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
+from core.shadow.layers.overlayfs import get_layer_path
 
 _LOGGED_BY = "agent-tui <agent-tui@localhost>"
 _ACCEPTED = b"agent-tui: accepted from a command"

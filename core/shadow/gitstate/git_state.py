@@ -16,6 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.errors import AgentTuiError, ReviewConflict
+from core.filesystem.overlay_support import make_whiteout
 from core.git.history import is_object_name, read_commit
 from core.git.layout import read_small_file
 from core.git.repository import GitFailed
@@ -30,7 +31,7 @@ from core.shadow.gitstate.outcome import STASH, GitOutcome, compute_outcome, ite
 from core.shadow.gitstate.repository_copy import RepositoryCopy, copy_repository
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import get_layer_path, make_whiteout
+from core.shadow.layers.overlayfs import get_layer_path
 from core.shadow.layers.path_classes import is_git_protected
 
 _STATE = compile_lazily(r"(?:HEAD|index|packed-refs|refs|logs|objects)(?:/|\Z)|sharedindex\.[0-9a-f]+\Z")

@@ -20,18 +20,11 @@ from typing import Final
 from msgspec import Struct
 
 from core.filesystem.open_beneath import open_parent
+from core.filesystem.overlay_support import is_opaque, make_whiteout, set_opaque
 from core.protocol.paths import list_parents
 from core.shadow.layers.layer_files import copy_file, link_entry, make_parent_directories
 from core.shadow.layers.layer_stack import NO_LAYERS, LayeredEntry, LayerStack
-from core.shadow.layers.overlayfs import (
-    LayerEntry,
-    encode_layer_path,
-    get_layer_path,
-    is_opaque,
-    make_whiteout,
-    scan_layer,
-    set_opaque,
-)
+from core.shadow.layers.overlayfs import LayerEntry, encode_layer_path, get_layer_path, scan_layer
 from core.workspace.path_status import PERMISSION_BITS
 
 _UNKNOWN: Final = object()  # the stack has no entry and no whiteout for a name

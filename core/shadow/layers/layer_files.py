@@ -17,19 +17,12 @@ from shutil import copyfileobj
 
 from core.filesystem.atomic_write import create_file
 from core.filesystem.open_beneath import DirectoryCursor, open_beneath, open_parent
-from core.filesystem.overlay_support import is_whiteout
+from core.filesystem.overlay_support import is_opaque, is_whiteout, set_opaque
 from core.filesystem.removal import remove_path
 from core.protocol.paths import list_parents
 from core.protocol.review import FileState
 from core.shadow.layers.layer_stack import LayeredEntry
-from core.shadow.layers.overlayfs import (
-    encode_layer_path,
-    get_layer_path,
-    is_opaque,
-    list_missing_parents,
-    make_passable_at,
-    set_opaque,
-)
+from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, list_missing_parents, make_passable_at
 from core.workspace import Workspace
 from core.workspace.path_status import PERMISSION_BITS
 

@@ -18,9 +18,8 @@ from typing import Final, Literal
 from msgspec import Struct
 
 from core.filesystem.open_beneath import DirectoryCursor
-from core.filesystem.overlay_support import is_whiteout
+from core.filesystem.overlay_support import is_opaque, is_whiteout
 from core.shadow.content.paths import inherit
-from core.shadow.layers.overlayfs import is_opaque
 from core.workspace.file_names import from_os_name, to_os_name
 
 HIDDEN: Final = "hidden"

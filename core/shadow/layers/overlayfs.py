@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 from pathlib import Path
@@ -12,21 +11,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from core.filesystem.open_beneath import DIRECTORY, DirectoryCursor, open_parent
-from core.filesystem.overlay_support import is_whiteout
+from core.filesystem.overlay_support import is_opaque, is_whiteout, set_opaque
 from core.filesystem.removal import remove_at
 from core.workspace.file_names import from_os_name, to_os_name
 from core.workspace.path_status import classify_mode
 
-OPAQUE = "user.overlay.opaque"
-_NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 LayerEntryKind = Literal["file", "symlink", "directory", "whiteout", "special"]
 _MAX_PATH_BYTES = 3800  # bytes: the kernel allows 4096, and paths in layers are longer than those in a workspace
 _MAX_FULL_PATH_BYTES = 4000  # bytes including the layer's directory; those of other layers are slightly longer
-
-
-def make_whiteout(path: Path) -> None:
-    """Create a whiteout. Raises OSError, also if there is an entry already."""
-    os.mknod(path, stat.S_IFCHR, os.makedev(0, 0))
 
 
 def encode_layer_path(layer: Path, path: str) -> bytes:
@@ -55,30 +47,6 @@ def _is_directory(path: bytes) -> bool:
         return stat.S_ISDIR(os.lstat(path).st_mode)
     except OSError:
         return False
-
-
-def is_opaque(directory: Path | bytes | int) -> bool:
-    """True if the directory (its path, or a descriptor) hides the directories of lower layers."""
-    try:
-        return os.getxattr(directory, OPAQUE, follow_symlinks=isinstance(directory, int)) == b"y"
-    except OSError as error:
-        if error.errno in _NO_ATTRIBUTE:
-            return False
-        raise
-
-
-def set_opaque(directory: Path | int, opaque: bool) -> None:
-    """Set or clear the opaque mark. Raises OSError; without support for user attributes, only when there is a mark to
-    set."""
-    follow = isinstance(directory, int)
-    if opaque:
-        os.setxattr(directory, OPAQUE, b"y", follow_symlinks=follow)
-        return
-    try:
-        os.removexattr(directory, OPAQUE, follow_symlinks=follow)
-    except OSError as error:
-        if error.errno not in _NO_ATTRIBUTE:
-            raise
 
 
 def merge_down(upper: Path, lower: Path) -> None:

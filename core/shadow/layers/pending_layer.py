@@ -29,6 +29,7 @@ from msgspec.structs import replace
 from core.errors import ContentLost, PathRefused, StateError
 from core.filesystem.atomic_write import replace_file
 from core.filesystem.open_beneath import open_parent
+from core.filesystem.overlay_support import make_whiteout
 from core.filesystem.removal import remove_path, remove_tree
 from core.ids import OptionalId
 from core.protocol.paths import list_parents
@@ -39,7 +40,7 @@ from core.shadow.content.paths import AnyAncestor, collect_directories
 from core.shadow.layers.layer_files import copy_file, link_tree
 from core.shadow.layers.layer_store import LayerStore, RetainedLayers
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, make_passable, make_whiteout
+from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, make_passable
 from core.workspace import MAX_EDITED_BYTES
 
 _RECORD = "pending.json"

@@ -12,11 +12,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from core.filesystem.open_beneath import open_parent
+from core.filesystem.overlay_support import is_opaque
 from core.shadow.layers.layer_files import make_parent_directories
 from core.shadow.layers.layer_stack import LayeredEntry
 from core.shadow.layers.layer_store import RetainedLayers, select_bases
 from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, is_opaque, merge_entry
+from core.shadow.layers.overlayfs import encode_layer_path, get_layer_path, merge_entry
 
 
 def prune_retained(tree: MergedTree, touched_paths: Iterable[str]) -> RetainedLayers:

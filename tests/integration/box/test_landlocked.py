@@ -11,7 +11,7 @@ import pytest
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.tiers import selection
 from core.sandbox.tiers.landlock_box import LandlockBox
-from core.sandbox.tiers.project_copy import CopyLimits
+from core.sandbox.tiers.project_survey import CopyLimits
 from core.sandbox.tiers.selection import try_tier
 from tests.support.box_cases import MARK, SYSTEM_PATH, Boxed, cases, place_of
 from tests.support.processes import list_processes

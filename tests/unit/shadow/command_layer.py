@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from core.filesystem.overlay_support import make_whiteout, set_opaque
 from core.protocol.events import EffectsRecorded
 from core.protocol.review import Origin
-from core.shadow.layers.overlayfs import make_whiteout, set_opaque
 from tests.unit.shadow.review_case import ReviewCase
 
 ORIGIN = Origin(call="c1", tool="run_terminal_cmd", command="make")

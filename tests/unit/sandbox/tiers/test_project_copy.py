@@ -9,7 +9,8 @@ import pytest
 from core.errors import ToolFailed
 from core.filesystem.removal import remove_tree
 from core.sandbox.box import BoxRequest
-from core.sandbox.tiers.project_copy import CopyLimits, ProjectCopy, copy_project, move_changes, remove_copy
+from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, move_changes, remove_copy
+from core.sandbox.tiers.project_survey import CopyLimits
 from tests.support.deep import deepen
 from tests.support.steps import few_calls_deep
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from core.filesystem.overlay_support import make_whiteout
 from core.filesystem.removal import remove_tree
 from core.protocol.events import CheckpointCreated
-from core.shadow.layers.overlayfs import make_whiteout
 from tests.support.deep import deepen
 from tests.support.steps import few_calls_deep, steps_of
 from tests.support.verdicts import accept_everything, reject_everything
