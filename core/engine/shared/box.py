@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 from core.config.settings import Settings
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, ConfigError
 from core.protocol.events import BoxFound
 from core.protocol.options import EngineOptions
 from core.sandbox.box import CONTAINER_CHOICES, Box, Tier
@@ -76,17 +76,20 @@ class SharedBox:
 
     def choose(self, settings: Settings, options: EngineOptions) -> list[str]:
         """Let the box be the container that this machine is, if the user's environment or configuration says so; call
-        it before `find`. Returns a notice if the machine does not look like one: then nothing is chosen."""
-        if self._required_tier is not None or options.tier is not None:
-            return []
+        it before `find`. On a machine that does not look like one, the configuration (which may be shared by several
+        machines) is ignored with a notice, and a wrong variable raises `ConfigError`."""
         variable = os.environ.get(SANDBOX_VARIABLE, "")
-        choice, source = (variable, SANDBOX_VARIABLE) if variable else (settings.commands.sandbox, "commands.sandbox")
-        if choice in {"", "auto"}:
+        choice = variable or settings.commands.sandbox
+        if options.tier is not None or self._required_tier is not None or choice == "auto":
             return []
         if choice not in CONTAINER_CHOICES:
-            return [f"{SANDBOX_VARIABLE} is {choice!r}, but can only be {' or '.join(CONTAINER_CHOICES)}: ignored."]
+            known = " or ".join(CONTAINER_CHOICES)
+            raise ConfigError(f"{SANDBOX_VARIABLE} is {choice!r}.", hint=f"Set it to {known}, or unset it.")
         if not options.i_know and not find_container_signs(os.environ):
-            return [f"{source} is ignored, because {NO_CONTAINER} --i-know says that it is one."]
+            problem = f"is {choice}, but {NO_CONTAINER}"
+            if variable:
+                raise ConfigError(f"{SANDBOX_VARIABLE} {problem}", hint="Unset it, or add --i-know.")
+            return [f"commands.sandbox {problem} It is ignored; --i-know overrides that."]
         self._required_tier = Tier(choice)
         return []
 

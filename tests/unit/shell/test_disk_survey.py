@@ -45,7 +45,7 @@ def test_what_git_keeps_is_one_thing(root, name):
 
 
 def test_of_a_project_that_is_too_large_nothing_is_said(root, monkeypatch):
-    monkeypatch.setattr("core.shell.unsandboxed_run.MAX_ENTRIES", 2)
+    monkeypatch.setattr("core.shell.disk_survey.MAX_ENTRIES", 2)
     short = survey_disk(root, keep_all)
     assert not short.is_whole
     monkeypatch.undo()
