@@ -161,7 +161,7 @@ class Engine:
             prune_abandoned(services)
             if self._options.home is None and not self._privacy.is_on:  # a background agent has its own sessions
                 self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry")
-            self._boxes.use_directory(self._privacy.path)
+            self._boxes.use_directory(self._privacy.path, workspace.root)
             services.notices += self._boxes.choose(settings, self._options)
             self._source = QuerySource(services, self._sessions)
         return self._source

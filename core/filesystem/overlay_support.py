@@ -18,7 +18,14 @@ OPAQUE = "user.overlay.opaque"
 _NO_ATTRIBUTE = {errno.ENODATA, errno.EOPNOTSUPP, errno.EACCES, errno.ENOENT}
 SHARED_MEMORY = Path("/dev/shm")
 _REMOTE_TYPES = {"nfs", "nfs4", "cifs", "smb3", "9p", "virtiofs"}
+_UNSUITABLE_LOWER_TYPES = {"9p", "drvfs", "vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "cifs", "smb3"}
 _UNSUITABLE_TYPES = _REMOTE_TYPES | {"overlay", "vfat", "exfat", "ecryptfs", "ntfs3", "aufs"}
+
+
+def can_be_lower(kind: str) -> bool:
+    """True if overlayfs shows a project on a file system of this type: on those of Windows, names have no one spelling,
+    and 9p (a drive under WSL) has too few attributes."""
+    return kind not in _UNSUITABLE_LOWER_TYPES
 
 
 def is_whiteout(stats: os.stat_result) -> bool:

@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 
 from core.clock import monotonic
+from core.filesystem.mount_table import read_mount_sources, read_mounts
 from core.patterns import compile_lazily
 from core.search_paths import restore_user_paths
 from core.workspace.secret_files import is_secret, may_be_secret
@@ -110,6 +111,7 @@ FIXED = {
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _SECRET_VALUE = compile_lazily(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")
 
+_WINDOWS_TYPES = frozenset({b"9p", b"drvfs", b"virtiofs"})
 _MARKER_FILES = (".dockerenv", "run/.containerenv")
 _CGROUP_WORDS = ("docker", "kubepods", "containerd", "libpod", "lxc")
 _MARKER_VARIABLES = ("KUBERNETES_SERVICE_HOST", "CI")
@@ -155,6 +157,32 @@ def list_masked() -> tuple[Path, ...]:
     """Return files and directories of the system that hold secrets, and people's homes. The result is cached."""
     keys = [Path(_HOST_KEYS, name) for name in list_names(_HOST_KEYS) if name.endswith("_key")]
     return (*(path for path in map(Path, MASKED_FILES) if path.exists()), *keys, *_list_user_homes())
+
+
+def list_foreign_mounts(protected: Iterable[Path], opened: Iterable[Path]) -> list[Path]:
+    """Return the mounts that show the `protected` paths once more, under other names (WSL mounts the whole system at
+    /mnt/wslg/distro), and the drives of Windows. Where an `opened` path is below such a mount, its parts are listed."""
+    try:
+        mounts, sources = read_mounts(), read_mount_sources()
+    except OSError:
+        return []
+    opened_paths = [os.fsencode(os.path.realpath(path)) + b"/" for path in opened]
+    hidden_paths = {point for point, kind in mounts if point.startswith(b"/mnt/") and kind in _WINDOWS_TYPES}
+    for path in (os.fsencode(os.path.realpath(protected_path)) for protected_path in protected):
+        own_point, own_device, own_root = max(
+            (source for source in sources if _is_below(path, source[0])), key=lambda source: len(source[0])
+        )
+        inner_path = own_root.rstrip(b"/") + path[len(own_point.rstrip(b"/")) :]
+        for point, device, root in sources:
+            if point == own_point or device != own_device or not _is_below(inner_path, root):
+                continue
+            is_open = any(opened_path.startswith(point.rstrip(b"/") + b"/") for opened_path in opened_paths)
+            hidden_paths.add(point + inner_path[len(root.rstrip(b"/")) :] if is_open else point)
+    return [Path(os.fsdecode(path)) for path in sorted(hidden_paths)]
+
+
+def _is_below(path: bytes, directory: bytes) -> bool:
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
 
 
 def list_private_paths() -> list[Path]:

@@ -40,11 +40,14 @@ SANDBOX_VARIABLE: Final = "AGENT_TUI_SANDBOX"
 FindBox = Callable[[Tier | None], Awaitable[BoxSearchResult]]
 
 
-async def find_box(required_tier: Tier | None, state: Path | None = None) -> BoxSearchResult:
-    """Find the strongest box here, or the tier `required_tier`. `state`: its working directory, None = the default."""
+async def find_box(
+    required_tier: Tier | None, state: Path | None = None, workspace: Path | None = None
+) -> BoxSearchResult:
+    """Find the strongest box for a workspace, or the tier `required_tier`. `state`: its working directory, None = the
+    default."""
     from core.sandbox.tiers.selection import open_box
 
-    box, report = await open_box(state or get_state_dir(), tier=required_tier)
+    box, report = await open_box(state or get_state_dir(), tier=required_tier, workspace=workspace)
     reason, cure = _explain_tier(report)
     return BoxSearchResult(box=box, tier=report.tier, reason=reason, cure=cure)
 
@@ -69,10 +72,10 @@ class SharedBox:
         self._result = BoxSearchResult(box=None, tier=Tier.NONE)
         self.tier = Tier.NONE
 
-    def use_directory(self, state: Path | None) -> None:
-        """Let the box work in this directory (None = the default). Call it before `find`."""
-        if state is not None and self._find_box is find_box:
-            self._find_box = partial(find_box, state=state)
+    def use_directory(self, state: Path | None, workspace: Path) -> None:
+        """Let the box work in this directory (None = the default), for a workspace. Call it before `find`."""
+        if self._find_box is find_box:
+            self._find_box = partial(find_box, state=state, workspace=workspace)
 
     def choose(self, settings: Settings, options: EngineOptions) -> list[str]:
         """Let the box be the container that this machine is, if the user's environment or configuration says so; call

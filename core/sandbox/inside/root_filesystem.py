@@ -58,7 +58,8 @@ def _build_root(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
     plan, devices = MountPlan(), list(clone_devices())
     enter_new_root()
     attach_scratch(message["scratch"])
-    overlays = create_host_overlays(message["workspace"], message["home"], *message["readable"])
+    needed_paths = (message["workspace"], message["home"], *message["readable"])
+    overlays = create_host_overlays(*needed_paths, hidden=message["hidden"])
     plan_top_level(plan, overlays)
     for path in message["readable"]:
         plan_readable(plan, overlays, path)
@@ -129,11 +130,11 @@ def leave_old_root(old_root: int) -> None:
     os.close(old_root)
 
 
-def create_host_overlays(*needed_paths: bytes) -> HostOverlays:
-    """Return the `HostOverlays` in the directory that becomes the root."""
+def create_host_overlays(*needed_paths: bytes, hidden: Iterable[bytes] = ()) -> HostOverlays:
+    """Return the `HostOverlays` in the directory that becomes the root; see there."""
     nothing = _SCRATCH + b"/nothing"
     os.mkdir(nothing, 0o755)
-    return HostOverlays(nothing, [os.path.realpath(path) for path in needed_paths if path])
+    return HostOverlays(nothing, [os.path.realpath(path) for path in needed_paths if path], hidden)
 
 
 def plan_top_level(plan: MountPlan, overlays: HostOverlays) -> None:
@@ -337,10 +338,11 @@ class HostOverlays:
     """Overlays of the host's directories, to be attached by a `MountPlan`.
 
     `nothing`: the path of an empty directory in this mount namespace. `needed_paths`: absolute, real paths of future
-    mount points.
+    mount points. `hidden`: paths that are left out.
     """
 
-    def __init__(self, nothing: bytes, needed_paths: Iterable[bytes]) -> None:
+    def __init__(self, nothing: bytes, needed_paths: Iterable[bytes], hidden: Iterable[bytes]) -> None:
+        self._hidden = frozenset(hidden)
         self._nothing = os.open(nothing, os.O_PATH | os.O_DIRECTORY)
         self._mounted = dict(read_mounts())
         self._nobody = kernel.find_nobody_id() if os.geteuid() == 0 else 0
@@ -412,6 +414,8 @@ class HostOverlays:
             if self._count > _MOST_PARTS:
                 raise OSError(7, f"more than {_MOST_PARTS:,} places beside mounts, the last one {os.fsdecode(real)}")
             target = path + b"/" + entry.name
+            if target in self._hidden:  # a cover would lie below the mounts in it
+                continue
             if entry.is_symlink():
                 plan.add_link(target, os.readlink(entry.path))
             elif not for_all or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH:

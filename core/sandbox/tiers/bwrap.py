@@ -262,7 +262,10 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     for directory in _FRESH_DIRECTORIES:
         if Path(directory).is_dir() and not Path(directory).is_symlink():
             yield from (*size, "--tmpfs", directory)
-    yield from _cover_paths([*host_view.list_masked(), state], request)
+    secret_paths = (*host_view.list_masked(), state)
+    opened_paths = (request.workspace, host_view.find_home(request.env), *request.readable)
+    foreign_mounts = host_view.list_foreign_mounts((*secret_paths, request.workspace), opened_paths)
+    yield from _cover_paths([*secret_paths, *foreign_mounts], request)
     yield from (*size, "--tmpfs", home)
     link = host_view.find_home(request.env)
     if str(link) != home and any(link.is_relative_to(fresh) for fresh in _FRESH_DIRECTORIES):

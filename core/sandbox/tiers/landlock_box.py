@@ -173,7 +173,9 @@ def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, i
     """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one. Root's commands
     read what everybody may, though the modes of files don't hold them."""
     private_paths = host_view.list_private_paths() if os.geteuid() == 0 else []
-    hidden_paths = (*request.hidden, *private_paths)
+    secret_paths = (*host_view.list_masked(), *request.hidden, request.workspace)
+    foreign_mounts = host_view.list_foreign_mounts(secret_paths, (request.workspace, *request.readable))
+    hidden_paths = (*request.hidden, *private_paths, *foreign_mounts)
     yield from (
         (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)

@@ -157,8 +157,10 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     for service in services:
         env |= service.env
     visible_paths = {workspace, home, Path(os.path.realpath(home))}
-    hidden_paths = [path for path in (*host_view.list_masked(), *request.hidden) if path not in visible_paths]
     toolchains = host_view.find_toolchains(request.env)
+    secret_paths = (*host_view.list_masked(), *request.hidden)
+    foreign_mounts = host_view.list_foreign_mounts((*secret_paths, workspace), (*visible_paths, *request.readable))
+    hidden_paths = [path for path in (*secret_paths, *foreign_mounts) if path not in visible_paths]
     command = request.command.encode("utf-8", "surrogateescape")
     return {
         **encode_command(request.limits, (find_shell(), "-c", command), env),

@@ -20,6 +20,7 @@ from msgspec import Struct
 from core import __version__
 from core.errors import ToolFailed
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.overlay_support import can_be_lower, find_file_system_type
 from core.patterns import compile_lazily
 from core.records import decode_json
 from core.sandbox.box import Box, Tier
@@ -76,6 +77,14 @@ NO_LANDLOCK = (
 )
 
 
+NO_OVERLAY = "the project is on a file system ({}) that overlays don't support"
+
+NO_OVERLAY_CURE = (
+    "Each command works on a copy, and changes that other programs make may be noticed late. A project in the home of "
+    "Linux (under WSL: ~, not /mnt/c) is faster."
+)
+
+
 class TierTrial(Struct, frozen=True, kw_only=True):
     """The outcome of trying a tier. `errno`: a name such as "EPERM"; `cure`: advice for the user; "" without.
 
@@ -113,17 +122,23 @@ class TierUnavailable(Exception):
         self.reason, self.cure, self.errno = reason, cure, errno
 
 
-async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None, TierReport]:
+async def open_box(
+    state: Path, *, tier: Tier | None = None, workspace: Path | None = None
+) -> tuple[Box | None, TierReport]:
     """Open the strongest box of this machine and report its trials; None for T4, where nothing contains a command.
 
     `state`: our directory, which commands never see. Reads one file if the tier was determined within a day and nothing
     has changed since; else tries the tiers in turn, at most two seconds per tier. `tier`: this tier or none; the tiers
-    that the user chooses hold nothing that a self-test could try.
+    that the user chooses hold nothing that a self-test could try. `workspace`: where overlays do not show its files,
+    the strongest tier that works on a copy is taken.
     """
     if tier is Tier.NONE:
         return None, TierReport(tier=Tier.NONE)
     if tier is not None and not tier.is_walled:
         return make_box(tier, state), TierReport(tier=tier)
+    kind = find_file_system_type(workspace) if workspace is not None else ""
+    if tier is None and not can_be_lower(kind):
+        return await _open_copying_box(state, kind)
     if tier is not None:
         trial = await try_tier(tier, state)
         report = TierReport(tier=tier if trial.ok else Tier.NONE, reasons=(trial,))
@@ -135,6 +150,16 @@ async def open_box(state: Path, *, tier: Tier | None = None) -> tuple[Box | None
             return box, msgspec.structs.replace(cached_report, cached=True)
     report = await find_tier(state)
     return (None if report.tier is Tier.NONE else make_box(report.tier, state)), report
+
+
+async def _open_copying_box(state: Path, kind: str) -> tuple[Box | None, TierReport]:
+    """Open the strongest box that works on a copy, for a project on a file system of this type."""
+    reasons = [TierTrial(tier=Tier.NAMESPACES, ok=False, reason=NO_OVERLAY.format(kind), cure=NO_OVERLAY_CURE)]
+    for tier in (Tier.BWRAP_COPY, Tier.LANDLOCK):
+        reasons.append(await try_tier(tier, state))
+        if reasons[-1].ok:
+            return make_box(tier, state), TierReport(tier=tier, reasons=tuple(reasons))
+    return None, TierReport(tier=Tier.NONE, reasons=tuple(reasons))
 
 
 async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:
