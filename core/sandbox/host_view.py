@@ -185,6 +185,12 @@ def _is_below(path: bytes, directory: bytes) -> bool:
     return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
 
 
+def is_open_to_all(path: str | Path) -> bool:
+    """True if every user may pass through a directory, or run a program, and everything above it."""
+    real = Path(os.path.realpath(path))
+    return all(above.stat().st_mode & stat.S_IXOTH for above in (real, *real.parents))
+
+
 def list_private_paths() -> list[Path]:
     """Return paths that only root can read in the directories that hold services' settings.
 

@@ -28,9 +28,7 @@ _DETACH = 2
 _MS_NO_SUID, _MS_NO_DEVICES = 0x2, 0x4
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_SET_NO_NEW_PRIVS = 1, 4, 24, 47, 38
-_PR_SET_KEEPCAPS = 8
-_AMBIENT_RAISE, _AMBIENT_CLEAR = 2, 4
-FILE_ACCESS = 1 << 1  # CAP_DAC_OVERRIDE
+_AMBIENT_CLEAR = 4
 CHANGE_OF_USER = 1 << 0 | 1 << 6 | 1 << 7  # CAP_CHOWN, CAP_SETGID, CAP_SETUID
 _CAPABILITIES_V3 = 0x20080522
 _JOIN_SESSION_KEYRING = 1
@@ -169,30 +167,14 @@ def drop_bounding_set() -> None:
 def drop_capabilities() -> None:
     """Drop every capability, also for programs that are executed later."""
     drop_bounding_set()
-    _set_capabilities(0)
+    header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
+    make_syscall(find_syscall_number("capset"), "capset", header, bytes(24))
 
 
 def read_capabilities() -> int:
     """Return the effective capabilities of this process, as a set of bits."""
     with open("/proc/self/status", "rb") as table:
         return next(int(line.split()[1], 16) for line in table if line.startswith(b"CapEff:"))
-
-
-def become_user_with_access(uid: int, gid: int) -> None:
-    """Become this user and group permanently; of root's capabilities only access to files in spite of their modes
-    remains, also for programs that are executed later. Clears the parent death signal."""
-    call_prctl("keep capabilities", _PR_SET_KEEPCAPS, 1)
-    become_user(uid, gid)
-    drop_bounding_set()
-    _set_capabilities(FILE_ACCESS)
-    result = _libc.prctl(_PR_CAP_AMBIENT, ctypes.c_ulong(_AMBIENT_RAISE), ctypes.c_ulong(1), _ZERO, _ZERO)
-    _check_result(result, "ambient capability")
-
-
-def _set_capabilities(bits: int) -> None:
-    """Set the effective, permitted and inheritable capabilities; only the first 32 can be named here."""
-    header = struct.pack("@Ii", _CAPABILITIES_V3, 0)
-    make_syscall(find_syscall_number("capset"), "capset", header, struct.pack("@IIIIII", bits, bits, bits, 0, 0, 0))
 
 
 class FileAccessAs:

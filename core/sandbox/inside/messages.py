@@ -59,7 +59,7 @@ if TYPE_CHECKING:
         `bubblewrap`: the arguments are those of bubblewrap, which writes its status to descriptor STATUS; its innermost
         shell signals on READY that the command runs, and it may read `git_settings` from SETTINGS. `families`: the
         allowed socket families. `rules`: Landlock's, None for bubblewrap. `scratch`: bytes of the root's tmpfs.
-        `user`: the user and group that root becomes, who may access files in spite of their modes; None: the same.
+        `user`: the user and group that root becomes; None: the same.
         `leaves_processes`: nothing bounds their number, and what the command leaves running goes on.
         """
 

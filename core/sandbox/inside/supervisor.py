@@ -86,18 +86,10 @@ def _become_command(
             _enter_overlay_root(message["root"], message["scratch"])
             _die_with(supervisor)
         kernel.leave_session_keyring()
-        if message["user"]:
-            step = "user"
-            kernel.become_user_with_access(*message["user"])
-            _die_with(supervisor)
         step = "directory"
         os.chdir(message["cwd"])
-        step = "limits"
-        # In bubblewrap's user namespace the innermost shell limits processes, since only the box's count there.
-        is_bounded = not message["bubblewrap"] and not message["leaves_processes"]
-        processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
         step = "restrictions"
-        _restrict(message)
+        _restrict(message, supervisor)
         step = "command"
         os.execve(message["arguments"][0], message["arguments"], message["env"])
     except OSError as error:
@@ -112,14 +104,22 @@ def _die_with(supervisor: int) -> None:
         os._exit(1)
 
 
-def _restrict(message: SupervisorLaunch) -> None:
-    """Give up capabilities and rights by Landlock and the syscall filter, where these are what contains the command."""
-    if message["rules"] is None:
-        return
-    if not message["user"]:
+def _restrict(message: SupervisorLaunch, supervisor: int) -> None:
+    """Set the limits, and give up rights by Landlock, another user and the syscall filter where these contain the
+    command. Landlock's rules name paths that only root may reach, so the user comes after them."""
+    is_held = message["rules"] is not None
+    if message["rules"] is not None:
+        landlock.restrict_self(message["rules"], tcp=bool(message["families"]))
+    if message["user"]:
+        kernel.drop_bounding_set()
+        kernel.become_user(*message["user"])
+        _die_with(supervisor)
+    # In bubblewrap's user namespace the innermost shell limits processes, since only the box's count there.
+    is_bounded = not message["bubblewrap"] and not message["leaves_processes"]
+    processes.set_limits(message, message["processes"] + _count_own_processes() if is_bounded else None)
+    if is_held:
         kernel.drop_capabilities()
-    landlock.restrict_self(message["rules"], tcp=bool(message["families"]))
-    seccomp.install_filter(seccomp.build_filter(message["families"]))
+        seccomp.install_filter(seccomp.build_filter(message["families"]))
 
 
 def _arrange_descriptors(message: SupervisorLaunch, status_writer: int, ready_writer: int) -> None:

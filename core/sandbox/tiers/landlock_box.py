@@ -14,6 +14,7 @@ leaves running goes on: in `container` until the box closes, in `in-place` for g
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import grp
 import os
 import pwd
@@ -56,6 +57,7 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib/alternatives")
 _MOST_NAMED = 3
+_ANY_OWNER = "\n[safe]\n\tdirectory = *\n"
 BOX_VARIABLE: Final = "AGENT_TUI_BOX"
 _FIRST_FREE_ID = 60_913  # above the ids of users and below those of containers
 
@@ -68,8 +70,12 @@ class LandlockBox(SupervisedBox):
         self._copy_limits = copy_limits
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
-        scratch, user = make_scratch_path(self._state), choose_user(request.workspace)
-        copy_directory = choose_copy_directory(request, make_scratch_path(self._state))
+        user = choose_user(request.workspace)
+        state = self._state if user is None else _find_open_directory(self._state)
+        scratch = make_scratch_path(state)
+        copy_directory = make_scratch_path(state)
+        if state == self._state:
+            copy_directory = choose_copy_directory(request, copy_directory)
         copy = copy_project(
             withhold_hidden_paths(request), copy_directory, limits=self._copy_limits, link_held=True, owner=user
         )
@@ -102,13 +108,15 @@ def _make_home(scratch: Path, request: BoxRequest, user: tuple[int, int] | None)
     make_private_directory(scratch)
     for directory in (home, scratch / "tmp"):
         directory.mkdir(mode=0o700)
-    if user is not None:
-        for directory in (scratch, home, scratch / "tmp"):
-            os.chown(directory, *user)
-    if request.cache is not None:
+    if request.cache is not None and user is None:
         (home / ".cache").symlink_to(request.cache)
-    if request.git_settings:
-        (home / ".gitconfig").write_text(request.git_settings, encoding="utf-8", errors="surrogateescape")
+    # Git reads no repository of another user; that outside of the copy is root's.
+    git_settings = request.git_settings + (_ANY_OWNER if user is not None else "")
+    if git_settings:
+        (home / ".gitconfig").write_text(git_settings, encoding="utf-8", errors="surrogateescape")
+    if user is not None:
+        for path in (scratch, *scratch.rglob("*")):
+            os.chown(path, *user)
     return home
 
 
@@ -145,12 +153,23 @@ def _find_free_id() -> int:
     return next(number for number in range(_FIRST_FREE_ID, _FIRST_FREE_ID + 1000) if number not in taken_ids)
 
 
+def _find_open_directory(state: Path) -> Path:
+    """Return the state directory if everybody may pass through it, else a directory for temporary files: the copies of
+    another user's commands are there."""
+    if host_view.is_open_to_all(state):
+        return state
+    return next((path for path in map(Path, ("/var/tmp", "/tmp", "/dev/shm")) if path.is_dir()), state)
+
+
 def _return_ownership(upper: Path, workspace: Path) -> None:
-    """Give what another user has made to the owner of the workspace."""
-    owner = workspace.stat()
-    for directory, names, files in os.walk(upper):
-        for name in (".", *names, *files):
-            os.chown(os.path.join(directory, name), owner.st_uid, owner.st_gid, follow_symlinks=False)
+    """Give what another user has made to the owner of the workspace. What no path can name stays as it is."""
+    owner, waiting = workspace.stat(), [os.fsencode(upper)]
+    while waiting:
+        path = waiting.pop()
+        with contextlib.suppress(OSError):
+            os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
+            if stat.S_ISDIR(os.lstat(path).st_mode):
+                waiting += [os.path.join(path, name) for name in os.listdir(path)]
 
 
 def _finds_repository(request: BoxRequest) -> bool:
@@ -170,19 +189,17 @@ def withhold_hidden_paths(request: BoxRequest) -> BoxRequest:
 
 
 def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, int]]:
-    """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one. Root's commands
-    read what everybody may, though the modes of files don't hold them."""
-    private_paths = host_view.list_private_paths() if os.geteuid() == 0 else []
+    """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one."""
     secret_paths = (*host_view.list_masked(), *request.hidden, request.workspace)
     foreign_mounts = host_view.list_foreign_mounts(secret_paths, (request.workspace, *request.readable))
-    hidden_paths = (*request.hidden, *private_paths, *foreign_mounts)
+    hidden_paths = (*request.hidden, *foreign_mounts)
     yield from (
         (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)
         for visible_path in _exclude_hidden(Path(path).resolve(), hidden_paths)
     )
     yield from ((path, USE) for path in _DEVICES)
-    masked_paths = {*host_view.list_masked(), *private_paths}
+    masked_paths = set(host_view.list_masked())
     for directory in ("/etc", "/etc/ssh", "/etc/ssl", "/etc/security"):
         yield from ((str(path), READ) for path in _list_readable(Path(directory), masked_paths))
     toolchains = host_view.find_toolchains(request.env)

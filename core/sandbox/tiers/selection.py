@@ -239,7 +239,7 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     if version < landlock_box.MINIMUM_ABI:
         support = f"has Landlock of ABI {version} only" if version else "has no Landlock"
         raise TierUnavailable(f"this kernel {support}", NO_LANDLOCK, "" if version else "ENOSYS")
-    if os.geteuid() == 0 and (kernel.FILE_ACCESS | kernel.CHANGE_OF_USER) & ~kernel.read_capabilities():
+    if os.geteuid() == 0 and kernel.CHANGE_OF_USER & ~kernel.read_capabilities():
         raise TierUnavailable("root has not the capabilities to run commands as another user", NOT_AS_ROOT, "EPERM")
     return landlock_box.LandlockBox(state)
 

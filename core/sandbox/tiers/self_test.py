@@ -23,11 +23,12 @@ from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.sandbox.box import Box, BoxLimits, BoxRequest
-from core.sandbox.host_view import build_environment
+from core.sandbox.host_view import build_environment, is_open_to_all
 from core.sandbox.inside.landlock import get_abi_version
 from core.sandbox.tiers.boxed_process import ISOLATION
 
 SECONDS = 2.0
+_SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
 _SECRET = "not to be read"
 _SCRIPT = """\
 import _socket, os, sys, time
@@ -90,6 +91,14 @@ async def run_self_test(box: Box, state: Path, env: Mapping[str, str] | None = N
         return tuple(test_bed.evaluate(set(output.split())))
 
 
+def find_open_python() -> str:
+    """Return a Python that every user may run, since root's commands may run as another one: that of this program, or
+    the system's; without one, that of this program."""
+    own_path = os.path.realpath(sys.executable)
+    candidates = [own_path, *(path for path in _SYSTEM_PYTHONS if os.path.exists(path))]
+    return next((path for path in candidates if is_open_to_all(path)), own_path)
+
+
 class _TestBed:
     """A test project, a private directory, listening sockets and a bystander process."""
 
@@ -144,7 +153,7 @@ class _TestBed:
             self._root / "shared",
             self._sockets[0].getsockname()[1],
         )
-        python = os.path.realpath(sys.executable)
+        python = find_open_python()
         # Below ABI 6 Landlock does not stop signals; the tier is offered with that warning, and asks for every command.
         bystander = 0 if tier == "T3" and get_abi_version() < 6 else self._bystander.pid
         words = [python, *ISOLATION, "-c", _SCRIPT]
