@@ -387,7 +387,7 @@ def _read_subagents(directory: Path, reader: StepReader, session_id: str) -> Ite
         call = state.call if state is not None and reader.calls.get(state.call) is step else None
         reference = SubagentReference(trajectory_id=name, session_id=session_id)
         results = step.observation.results if step.observation is not None else []
-        result = next((found for found in results if call and found.source_call_id == call), None)
+        result = next((known for known in results if call and known.source_call_id == call), None)
         if result is None:
             result = Result(source_call_id=call, content=state.said if state is not None else None)
             step.add_result(result)
