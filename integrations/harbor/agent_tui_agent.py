@@ -31,8 +31,6 @@ PLACE = "/opt/agent-tui"
 PROGRAM = f"{PLACE}/bin/agent-tui"
 INSTALLER = "/installed-agent/install.sh"
 INSTRUCTION = "/installed-agent/instruction.md"
-# A run that reached a limit of ours, or that left something alone, is for the verifier of the task to judge.
-JUDGED_CODES = (3, 4)
 # Prints the error of a response, for a person and for the patterns below; texts of models and tools stay out of it.
 EXPLAIN = """
 import json, sys
@@ -144,20 +142,19 @@ class AgentTui(BaseInstalledAgent):
 
     def build_command(self) -> str:
         """Return the command line of a run: the response and the trajectory are files, the reason of a failure is on
-        standard error."""
+        standard error. A limit of ours, or something left alone, is no failure: the task's verifier judges."""
         if not self.model_name:
             raise ValueError("agent-tui needs a model: --model PROVIDER/NAME")
         logs = self.environment_logs_dir.as_posix()
-        options = ["--model", self.model_name, "--trust", "--accept", self.options.accept, "--exit-zero-on-pending"]
-        options += ["--sandbox", "container", "--i-know", "--allow", "Shell(*)"]
-        options += ["--in-place"] if self.options.in_place else []
+        options = ["--model", self.model_name, "--trust", "--accept", self.options.accept, "--exit-zero"]
+        options += ["--sandbox", "in-place" if self.options.in_place else "container", "--i-know"]
+        options += ["--allow", "Shell(*)"]
         options += ["--output-format", "json", "--trajectory", f"{logs}/trajectory.json"]
         response = f"{logs}/response.json"
-        judged = " || ".join(f"[ $code -eq {code} ]" for code in (0, *JUDGED_CODES))
         return (
             f"mkdir -p {logs}; {PROGRAM} -p {shlex.join(options)} {self.build_cli_flags()} "
             f"< {INSTRUCTION} > {response} 2> {logs}/agent-tui.txt; code=$?; "
-            f"if {judged}; then exit 0; fi; tail -n 20 {logs}/agent-tui.txt; "
+            f"[ $code -eq 0 ] && exit 0; tail -n 20 {logs}/agent-tui.txt; "
             f"{PLACE}/bin/python -c {shlex.quote(EXPLAIN)} {response}; exit $code"
         )
 
