@@ -65,13 +65,13 @@ def main(arguments: Sequence[str]) -> int:
 
 def _make(instances: Sequence[Instance], args: argparse.Namespace, scratch: Path) -> None:
     run_tests = build_test_run(args.python, boxed=not args.unboxed)
-    made = []
+    tasks = list[Instance]()
     for instance in instances:
-        made.append(make_instance(instance, args.clones, scratch, run_tests))
-        counts = f"{len(made[-1].FAIL_TO_PASS)} fail, {len(made[-1].PASS_TO_PASS)} pass"
+        tasks.append(make_instance(instance, args.clones, scratch, run_tests))
+        counts = f"{len(tasks[-1].FAIL_TO_PASS)} fail, {len(tasks[-1].PASS_TO_PASS)} pass"
         print(f"{instance.instance_id}: {counts} without the correction", flush=True)
     known = {instance.instance_id: instance for instance in load_instances(args.instances)}
-    save_instances(list((known | {instance.instance_id: instance for instance in made}).values()), args.instances)
+    save_instances(list((known | {instance.instance_id: instance for instance in tasks}).values()), args.instances)
 
 
 def _build_parser() -> argparse.ArgumentParser:

@@ -86,17 +86,17 @@ def read_patches(instance: Instance, clones: Path) -> Instance:
 def make_instance(instance: Instance, clones: Path, scratch: Path, run: TestRun) -> Instance:
     """Make the lists of tests of a correction, by running its tests without and with it. Raises ValueError: no test
     failed before that passes then."""
-    made = read_patches(instance, clones)
-    tree = scratch / made.instance_id
-    export_tree(find_clone(clones, made.repo), made.base_commit, tree)
-    apply_patch(tree, made.test_patch)
-    before = run(tree, made.path, made.list_test_files())
-    apply_patch(tree, made.patch)
-    after = run(tree, made.path, made.list_test_files())
+    task = read_patches(instance, clones)
+    tree = scratch / task.instance_id
+    export_tree(find_clone(clones, task.repo), task.base_commit, tree)
+    apply_patch(tree, task.test_patch)
+    before = run(tree, task.path, task.list_test_files())
+    apply_patch(tree, task.patch)
+    after = run(tree, task.path, task.list_test_files())
     fixed = tuple(sorted(after - before))
     if not fixed:
-        raise ValueError(f"{made.instance_id}: no test fails without the correction and passes with it")
-    return replace(made, FAIL_TO_PASS=fixed, PASS_TO_PASS=tuple(sorted(after & before)))
+        raise ValueError(f"{task.instance_id}: no test fails without the correction and passes with it")
+    return replace(task, FAIL_TO_PASS=fixed, PASS_TO_PASS=tuple(sorted(after & before)))
 
 
 def is_test(path: str) -> bool:

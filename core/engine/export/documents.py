@@ -100,7 +100,7 @@ def write_export(answer: ExportAnswer, target: Path, *, replace: bool = False) -
     path = target.expanduser()
     path = path / answer.name if path.is_dir() else path
     try:
-        with path.open("w" if replace else "x", encoding="utf-8") as file:
+        with path.open("w", encoding="utf-8") if replace else path.open("x", encoding="utf-8") as file:
             file.write(answer.text)
     except FileExistsError:
         raise StateError(f"{path} already exists.", hint="Choose another file.", code="file_exists") from None

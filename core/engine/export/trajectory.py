@@ -21,8 +21,7 @@ from core.engine.export.record import read_records
 from core.errors import StateError
 from core.protocol import documents as d
 from core.protocol import events as ev
-from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, Usage, UserMessage
-from core.protocol.messages import ToolCall as MessageCall
+from core.protocol.messages import AssistantMessage, Attachment, Message, ToolCall, ToolMessage, Usage, UserMessage
 from core.records import decode_json
 from core.sessions.log import SessionLog
 from core.state.fold import SHARED_STEPS, apply_event
@@ -42,7 +41,7 @@ class Metrics(Struct, kw_only=True, omit_defaults=True):
     extra: Extra | None = None
 
 
-class ToolCall(Struct, kw_only=True, omit_defaults=True):
+class TrajectoryCall(Struct, kw_only=True, omit_defaults=True):
     """A call of a tool, with the arguments as an object."""
 
     tool_call_id: str
@@ -84,7 +83,7 @@ class Step(Struct, kw_only=True, omit_defaults=True):
     model_name: str | None = None
     reasoning_effort: str | None = None
     reasoning_content: str | None = None
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[TrajectoryCall] | None = None
     observation: Observation | None = None
     metrics: Metrics | None = None
     is_copied_context: bool | None = None
@@ -322,16 +321,18 @@ def _build_answer(message: AssistantMessage, effort: str) -> Step:
     )
 
 
-def _build_call(call: MessageCall) -> ToolCall:
+def _build_call(call: ToolCall) -> TrajectoryCall:
     """Return a call; arguments that are no JSON object are kept as a text."""
     try:
         arguments = decode_json(call.arguments)
     except msgspec.MsgspecError:
         arguments = None
     if isinstance(arguments, dict):
-        return ToolCall(tool_call_id=call.id, function_name=call.name, arguments=arguments)
+        return TrajectoryCall(tool_call_id=call.id, function_name=call.name, arguments=arguments)
     malformed = {"malformed": True}
-    return ToolCall(tool_call_id=call.id, function_name=call.name, arguments={"text": call.arguments}, extra=malformed)
+    return TrajectoryCall(
+        tool_call_id=call.id, function_name=call.name, arguments={"text": call.arguments}, extra=malformed
+    )
 
 
 def _build_hosted_step(document: d.Document) -> Step | None:
@@ -345,7 +346,7 @@ def _build_hosted_step(document: d.Document) -> Step | None:
             call = str(facts.get("toolCallId") or document.id)
             output = facts.pop("output", None)
             step = Step(source="agent", message="", tool_calls=[])
-            step.tool_calls = [ToolCall(tool_call_id=call, function_name=str(name), arguments=facts)]
+            step.tool_calls = [TrajectoryCall(tool_call_id=call, function_name=str(name), arguments=facts)]
             step.add_result(Result(source_call_id=call, content=output or document.content))
             return step
         case _:
