@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+from msgspec import Struct, field
 
 from core import __version__
 from core.engine.export.blocks import SIGNS
 from core.engine.export.record import ExportedChange, ExportedSession, RecordReader, read_export, read_records
 from core.engine.export.trajectory import Extra, Step, Trajectory, read_trajectory
 from core.errors import AgentTuiError, StateError
+from core.protocol import events as ev
+from core.protocol.review import CACHES
 from core.secrets import redact
 from core.sessions.log import SessionLog
 from core.shadow.commits.patch_text import render_session_patch
@@ -40,14 +43,40 @@ class SessionPatch(NamedTuple):
     state: SessionState
 
 
+class _EditReader(Struct, eq=False):
+    """Folds a log, and collects what commands wrote in place, which is in no verdict. `order`: the ids of verdicts and
+    of these writes, as they came; `touched`: the paths that the last command in place changed."""
+
+    reader: RecordReader
+    order: list[str] = field(default_factory=list)
+    written: dict[str, ev.FileWritten] = field(default_factory=dict)
+    touched: set[str] = field(default_factory=set)
+
+    def apply(self, envelope: ev.Envelope) -> None:
+        """Take in a record."""
+        match envelope.event:
+            case ev.VerdictGiven(verdict=verdict):
+                self.order.append(verdict.id)
+            case ev.EffectsRecorded(in_place=True) as effects:
+                self.touched = {*effects.created, *effects.edited, *effects.deleted}
+            case ev.FileWritten(path=path) as written if path in self.touched and not CACHES & {*path.split("/")}:
+                name = f"write_{envelope.seq}"
+                self.order.append(name)
+                self.written[name] = written
+                self.touched.discard(path)
+            case _:
+                pass
+        self.reader.apply(envelope)
+
+
 def read_patch(directory: Path, log: SessionLog | None = None) -> SessionPatch:
     """Read everything that a session changed, pending or accepted, as one patch. Raises `StateError`."""
-    reader = RecordReader(SessionState(session_id=directory.name))
+    reader = _EditReader(RecordReader(SessionState(session_id=directory.name)))
     read_records(directory, log, reader.apply)
-    state = reader.state
+    state, contents = reader.reader.state, Contents(BlobStore(directory / "blobs"))
     try:
         patch, left_out = render_session_patch(
-            Path(state.workspace), state.review, Contents(BlobStore(directory / "blobs"))
+            Path(state.workspace), state.review, contents, reader.written, reader.order
         )
     except (AgentTuiError, OSError) as problem:
         raise StateError(f"the session's patch can't be made: {problem}.", code="patch_failed") from problem

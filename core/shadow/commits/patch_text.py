@@ -6,7 +6,7 @@ folded state: what was accepted, and what is pending on top of it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from core.errors import ContentLost
@@ -14,6 +14,8 @@ from core.git.history import LINK_MODE
 from core.git.repository import GitRepository, find_git
 from core.git.temporary_directories import make_temporary_directory
 from core.git.tree_writer import TreeWriter
+from core.protocol import events as ev
+from core.protocol.review import FileState
 from core.shadow.commits.path_version import (
     AcceptedEdit,
     EditClash,
@@ -31,19 +33,25 @@ _HOW = ("--patch", "--binary", "--full-index", "--find-renames", "--no-ext-diff"
 _SECONDS = 60.0
 
 
-def render_session_patch(root: Path, review: ReviewState, contents: Contents) -> tuple[bytes, dict[str, str]]:
+def render_session_patch(
+    root: Path, review: ReviewState, contents: Contents, written: Mapping[str, ev.FileWritten], order: Sequence[str]
+) -> tuple[bytes, dict[str, str]]:
     """Return everything that a session accepted or has pending as one patch, committed or not, without the user's own
-    edits; and the paths of which it has nothing, with the reasons. Slow. Raises `ContentLost`, `GitFailed`, OSError."""
-    edits, left_out = dict[str, list[AcceptedEdit]](), dict[str, str]()
-    for edit in list_accepted_edits(review.verdicts, contents):
-        edits.setdefault(edit.path, []).append(edit)
+    edits; and the paths of which it has nothing, with the reasons. `written`: what commands wrote in place, by ids that
+    stand with those of the verdicts in `order`. Slow. Raises `ContentLost`, `GitFailed`, OSError."""
+    ranks = {name: rank for rank, name in enumerate(order)}
+    left_out = dict[str, str]()
+    sequence = [*list_accepted_edits(review.verdicts, contents)]
+    sequence += [_read_edit(name, event.path, event.before, event.state, contents) for name, event in written.items()]
+    sequence.sort(key=lambda edit: ranks.get(edit.id.partition(".")[0], 0))
     for path, change in review.changes.items():
         try:
-            before, after = read_version(change.base, contents), read_version(change.pending, contents)
+            sequence.append(_read_edit(path, path, change.base, change.pending, contents))
         except ContentLost as problem:
             left_out[path] = problem.message
-            continue
-        edits.setdefault(path, []).append(AcceptedEdit(id=path, path=path, before=before, after=after))
+    edits = dict[str, list[AcceptedEdit]]()
+    for edit in sequence:
+        edits.setdefault(edit.path, []).append(edit)
     versions = dict[str, tuple[PathVersion, PathVersion]]()
     for path in sorted(edits.keys() - left_out.keys()):
         try:
@@ -55,6 +63,11 @@ def render_session_patch(root: Path, review: ReviewState, contents: Contents) ->
     return render_patch(root, versions) if versions else b"", left_out
 
 
+def _read_edit(name: str, path: str, before: FileState | None, after: FileState, contents: Contents) -> AcceptedEdit:
+    base = read_version(before, contents) if before is not None else PathVersion()
+    return AcceptedEdit(id=name, path=path, before=base, after=read_version(after, contents))
+
+
 def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:
     """Return the patch from the first to the second version of every path. Slow. Raises `GitFailed`, OSError."""
     with make_temporary_directory() as directory:
@@ -64,7 +77,8 @@ def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersi
         (directory / "config").write_text(_CONFIG)
         writer = TreeWriter(directory / "objects")
         trees = [writer.write(_list_files({path: pair[side] for path, pair in versions.items()})) for side in (0, 1)]
-        return GitRepository(find_git(root), directory, root).run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
+        place = root if root.is_dir() else directory  # the project of a session may be gone
+        return GitRepository(find_git(root), directory, place).run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
 
 
 def _list_files(versions: Mapping[str, PathVersion]) -> dict[bytes, tuple[str, bytes]]:

@@ -94,6 +94,31 @@ def test_edits_of_the_user_between_two_verdicts_are_no_part_of_it(tmp_path):
     assert "mine" not in patch
 
 
+def test_what_commands_wrote_in_place_is_part_of_it_in_its_turn(tmp_path):
+    directory = tmp_path / "ses_a"
+    first, second, third = (state(directory, data) for data in (FIRST, SECOND, THIRD))
+    effects = ev.EffectsRecorded(
+        call="c1", command="sed", created=("b.txt", "__pycache__/a.pyc"), edited=("a.txt",), in_place=True
+    )
+    fourth = state(directory, b"ONE\nTWO\n3\n")
+    last = ev.VerdictGiven(verdict=replace(accepted("a.txt", third, fourth).verdict, id="v2"))
+    events = (
+        accepted("a.txt", first, second),
+        effects,
+        ev.FileWritten(path="a.txt", state=third, before=second),
+        ev.FileWritten(path="b.txt", state=first, before=ABSENT),
+        ev.FileWritten(path="__pycache__/a.pyc", state=first, before=ABSENT),
+        last,
+        ev.FileWritten(path="a.txt", state=fourth, before=third),
+    )
+    workspace = tmp_path / "shop"
+    patch = read_patch(write_log(directory, workspace, *events))["model_patch"]
+    (workspace / "a.txt").write_bytes(FIRST)
+    subprocess.run(["git", "apply"], cwd=workspace, input=patch.encode(), check=True)
+    contents = {path.name: path.read_bytes() for path in workspace.iterdir()}
+    assert contents == {"a.txt": b"ONE\nTWO\n3\n", "b.txt": FIRST}
+
+
 def test_the_id_of_the_task_can_be_given_and_what_is_missing_is_said(tmp_path):
     directory = tmp_path / "ses_a"
     bulk = Bulk(root=".git", kind="git", files=3, bytes=9)
