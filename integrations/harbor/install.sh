@@ -10,12 +10,18 @@ package=${1:?a wheel or a checkout of agent-tui}
 directory=${2:-/opt/agent-tui}
 version=3.12
 
+# A Python in the home of the one who installs is of no use to an agent that is another user.
 find_python() {
-    for name in python3 python3.13 python3.12 python3.11; do
-        if "$name" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
-            command -v "$name"
+    for name in python3 python3.13 python3.12 python3.11 /usr/local/bin/python3 /usr/bin/python3; do
+        path=$("$name" -c 'import ensurepip, os, sys, venv
+if sys.version_info >= (3, 11): print(os.path.realpath(sys.executable))' 2>/dev/null) || continue
+        case $path in
+        "" | "$HOME"/*) ;;
+        *)
+            echo "$path"
             return
-        fi
+            ;;
+        esac
     done
 }
 
