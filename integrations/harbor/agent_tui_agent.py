@@ -1,4 +1,4 @@
-"""agent-tui as an agent of Harbor (https://www.harborframework.com), by its import path:
+"""agent-tui as an agent of Harbor (https://harborframework.com/docs), by its import path:
 
     harbor run --agent agent_tui_agent:AgentTui --ak package=PATH --model anthropic/claude-sonnet-5-5 …
 
