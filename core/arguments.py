@@ -80,7 +80,7 @@ class PrintArguments(SessionArguments):
     prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
     `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
     the answer must match. `time_limit`: seconds of the run, None = no limit. `exit_zero`: a limit, a refusal and what
-    is left pending are no failure."""
+    is left pending are no failure. `trajectory`: a file that the session is written to at the end, None = none."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -94,6 +94,7 @@ class PrintArguments(SessionArguments):
     json_schema: Path | None = None
     time_limit: int | None = None
     exit_zero: bool = False
+    trajectory: Path | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -162,7 +162,12 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("resume", "sessions.choose_session", "Resume another session", "ID"),
     SlashCommand("rename", "sessions.rename_session", "Rename this session", "TITLE"),
     SlashCommand("tag", "sessions.tag_session", "Tag this session; no tag removes all", "TAG ..."),
-    SlashCommand("export", "sessions.export_session", "Export this session to a file", "md | html | json, FILE"),
+    SlashCommand(
+        "export",
+        "sessions.export_session",
+        "Export this session to a file",
+        "md | html | json | atif | mini | preds, FILE",
+    ),
     SlashCommand("tree", "sessions.show_forks", "Show sessions and their forks"),
     SlashCommand("compact", "turn.compact", "Compact the history"),
     SlashCommand("status", "pages.show_status", "The status bar in full"),

@@ -44,7 +44,7 @@ Action = Literal["list", "show", "search", "tree", "rename", "tag", "export", "d
 SESSIONS_USAGE: Final = """\
 agent-tui sessions [list [DIR] [--runs] | tree [DIR] | search WORDS... [--dir DIR]] [--json]
        agent-tui sessions show ID | rename ID TITLE | tag ID [TAG...] [--json]
-       agent-tui sessions export ID [--format md | html | json] [--output FILE]
+       agent-tui sessions export ID [--format FORMAT] [--instance ID] [--output FILE]
        agent-tui sessions delete ID [--force]"""
 SESSIONS_TEXT: Final = """\
 List the sessions of a project, newest first, or search all their transcripts; show
@@ -54,6 +54,7 @@ line; --runs lists them."""
 _MAX_LISTED = 10_000  # with --json
 _MAX_PRINTED = 50
 _MAX_HITS = 40
+_OF_EXPORT: Final = (("format", "export"), ("instance", "export"))
 _TAKES: Final = {"rename": "a session id and its new title", "tag": "a session id and its tags"}
 
 
@@ -61,7 +62,7 @@ _TAKES: Final = {"rename": "a session id and its new title", "tag": "a session i
 class SessionsArguments(Arguments):
     """`session`: the one to show, change or export. `title`: its new title; `tags` () = no tags. `words`: the search
     terms. `force`: delete it although something is pending. `runs`: also list runs of `-p`. `output`: a new file, None
-    = standard output."""
+    = standard output. `instance`: the id of a benchmark's task."""
 
     front: ClassVar[Front] = "sessions"
     action: Action = "list"
@@ -74,6 +75,7 @@ class SessionsArguments(Arguments):
     json: bool = False
     force: bool = False
     runs: bool = False
+    instance: str = ""
 
 
 def parse(argv: Sequence[str]) -> SessionsArguments:
@@ -107,6 +109,7 @@ def parse(argv: Sequence[str]) -> SessionsArguments:
         tags=tuple(dict.fromkeys(_parse_tag(word, parser) for word in words[1:])) if action == "tag" else (),
         format=args.format or "md",
         output=args.output,
+        instance=args.instance or "",
         json=args.json,
         force=args.force,
     )
@@ -119,14 +122,20 @@ def _build_sessions_parser() -> Parser:
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("--runs", action="store_true", help="list: also runs of -p with nothing pending")
     parser.add_argument("--dir", metavar="DIR", help="search: the project (default: the current directory)")
-    parser.add_argument("--format", choices=get_args(ExportFormat), help="export: md (default), html or json")
+    parser.add_argument(
+        "--format",
+        choices=get_args(ExportFormat),
+        metavar="FORMAT",
+        help="export: md (default), html, json, or for benchmarks atif, mini (mini-swe-agent) or preds (SWE-bench)",
+    )
+    parser.add_argument("--instance", metavar="ID", help="export: the task in mini and preds (default: the directory)")
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="export: write to a new file")
     parser.add_argument("--force", action="store_true", help="delete: even with pending changes")
     return parser
 
 
 def _check_options(action: Action, args: argparse.Namespace, parser: Parser) -> None:
-    for name, owner in (("force", "delete"), ("runs", "list"), ("dir", "search"), ("format", "export")):
+    for name, owner in (("force", "delete"), ("runs", "list"), ("dir", "search"), *_OF_EXPORT):
         if getattr(args, name) and action != owner:
             parser.error(f"--{name} works only with {owner}")
     if args.output is not None and action != "export":
@@ -284,12 +293,13 @@ async def _change(store: SessionStore, command: cmd.SessionRename | cmd.SessionT
 def _export(arguments: SessionsArguments, store: SessionStore) -> int:
     from core.engine.export.documents import export_session, write_export
 
-    answer = export_session(store.get_path(arguments.session), arguments.format)
+    answer = export_session(store.get_path(arguments.session), arguments.format, instance=arguments.instance)
+    sys.stderr.writelines(f"{to_one_line(note)}\n" for note in answer.notes)
     if arguments.output is None:
         if arguments.format == "html":  # the document declares UTF-8
             sys.stdout.buffer.write(answer.text.encode())
         else:
-            sys.stdout.write(fit_json(answer.text, sys.stdout) if arguments.format == "json" else answer.text)
+            sys.stdout.write(answer.text if arguments.format == "md" else fit_json(answer.text, sys.stdout))
         return ExitCode.DONE
     path = write_export(answer, arguments.output)
     sys.stderr.write(f"Written: {display_name(str(path))}\n")

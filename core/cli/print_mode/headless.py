@@ -38,13 +38,14 @@ from core.clock import monotonic, now_ms, pause
 from core.engine import Engine
 from core.engine.configuration.settings_lint import InterfaceCheck, lint_interface
 from core.engine.shared.models import ModelAccess
-from core.errors import CommandRejected, ConfigError
+from core.errors import CommandRejected, ConfigError, StateError
 from core.exits import ExitCode
 from core.modes import Mode
 from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol import queries as q
 from core.protocol.documents import ErrorDocument
 from core.protocol.paths import is_named_by
 from core.protocol.renames import format_change_path, list_changes
@@ -335,6 +336,7 @@ class _PrintRun:
             await view.settle()  # take in the events that follow the end of a turn
         loss = next((error for error in self._errors if error.code == STATE_LOST), None)
         self._printer.end(response)
+        is_recorded = await self._write_trajectory()
         if state.is_private:
             await self._save_pending(state)
         if not self._is_resumed and _lacks_key(turn):  # nothing to continue, and `-c` would open it
@@ -345,6 +347,8 @@ class _PrintRun:
         if has_failed:
             code = ExitCode.LIMIT if is_limited else ENDS.get(turn.reason, ExitCode.FAILED)
             return ExitCode.DONE if code is ExitCode.LIMIT and self._arguments.exit_zero else code
+        if not is_recorded:
+            return ExitCode.FAILED
         has_leftovers = _has_left(state, self._arguments.accept)
         # A mode that drops effects withholds commands from the model; that is no refusal.
         is_denied = self._has_denied_command and Mode(state.mode).rules.keeps_effects
@@ -372,6 +376,24 @@ class _PrintRun:
             if ACCEPT_ALL in patterns or _is_wanted(change, patterns):
                 line = format_left(format_change_path(change), explain_left(change, errors, "accept"))
                 sys.stderr.write(f"! {to_one_line(line)}\n")
+
+    async def _write_trajectory(self) -> bool:
+        """Write the file of `--trajectory`, however the turn has ended. Returns False if that failed."""
+        path = self._arguments.trajectory
+        if path is None:
+            return True
+        from core.engine.export.documents import write_export
+
+        answer = await self._engine.query(q.ExportQuery(session=self._session, format="atif"))
+        try:
+            if isinstance(answer, q.RefusedAnswer):
+                raise StateError(answer.message, hint=answer.hint, code=answer.code)
+            assert isinstance(answer, q.ExportAnswer)
+            await asyncio.to_thread(write_export, answer, path, replace=True)
+        except StateError as problem:
+            sys.stderr.write(f"! {to_one_line(f'No trajectory: {problem.format_with_hint()}')}\n")
+            return False
+        return True
 
     async def _save_pending(self, state: SessionState) -> None:
         """Save pending changes of a private session without the conversation: nobody could be asked about them."""

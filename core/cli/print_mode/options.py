@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,6 +34,7 @@ PRINT_OPTIONS: Final = (
     "append_system_prompt",
     "time_limit",
     "exit_zero",
+    "trajectory",
 )
 _KINDS: Final = frozenset({"none", "all", "verified"})
 
@@ -102,6 +104,12 @@ def _add_end_options(group: argparse._ArgumentGroup) -> None:
         help="edits to accept at the end: none (default; they stay pending review), all, verified (a "
         "check passed on them), or a path or pattern of the project; repeatable",
     )
+    group.add_argument(
+        "--trajectory",
+        type=parse_trajectory,
+        metavar="FILE",
+        help="write the session to this file at the end, as an ATIF trajectory; a file that is there is replaced",
+    )
 
 
 def _add_rights_options(group: argparse._ArgumentGroup) -> None:
@@ -139,6 +147,18 @@ def parse_json_schema(text: str) -> Path:
         read_schema(path)
     except ConfigError as problem:
         raise argparse.ArgumentTypeError(problem.format_with_hint()) from problem
+    return path
+
+
+def parse_trajectory(text: str) -> Path:
+    """Return the absolute path of a file that can be written, since a run may be too dear to find that out at the
+    end."""
+    path = Path(text).expanduser().absolute()
+    if path.is_dir() or not path.parent.is_dir():
+        problem = "is a directory" if path.is_dir() else "is in no directory that exists"
+        raise argparse.ArgumentTypeError(f"{text} {problem}")
+    if not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{path.parent} may not be written")
     return path
 
 
@@ -224,4 +244,5 @@ def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
         "add_dirs": tuple(args.add_dir or ()),
         "time_limit": args.time_limit,
         "exit_zero": bool(args.exit_zero),
+        "trajectory": args.trajectory,
     }

@@ -1,32 +1,20 @@
-"""Pending or accepted changes as one patch that `git apply` reproduces exactly: binary content, modes, links, renames.
-
-Git writes the patch, from objects in a temporary repository.
-"""
+"""Pending or accepted changes of a session as one patch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from core.engine.commits.basis import open_basis
 from core.engine.session.session import Session
 from core.errors import ContentLost
-from core.git.history import LINK_MODE
-from core.git.repository import GitRepository, find_git
-from core.git.temporary_directories import make_temporary_directory
-from core.git.tree_writer import TreeWriter
 from core.protocol import queries as q
 from core.protocol.paths import is_below
 from core.protocol.review import Change
+from core.shadow.commits.patch_text import render_patch
 from core.shadow.commits.path_version import PathVersion, read_version
 from core.shadow.diff.hunks import is_divisible, select_hunks
-from core.workspace.file_names import to_os_name
-
-_CONFIG = "[core]\n\trepositoryformatversion = 0\n\tautocrlf = false\n"
-_HOW = ("--patch", "--binary", "--full-index", "--find-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-_SECONDS = 60.0
 
 
 def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
@@ -75,25 +63,3 @@ def _select_hunks(change: Change, base: PathVersion, pending: PathVersion, hunk_
 def is_selected(path: str, paths: Sequence[str]) -> bool:
     """True if a path is one of `paths` or below one, or if `paths` is empty."""
     return not paths or any(is_below(path, ancestor) for ancestor in paths)
-
-
-def render_patch(root: Path, versions: Mapping[str, tuple[PathVersion, PathVersion]]) -> bytes:
-    """Return the patch from the first to the second version of every path. Slow. Raises `GitFailed`, OSError."""
-    with make_temporary_directory() as directory:
-        for name in ("objects", "refs"):
-            (directory / name).mkdir()
-        (directory / "HEAD").write_text("ref: refs/heads/none\n")
-        (directory / "config").write_text(_CONFIG)
-        writer = TreeWriter(directory / "objects")
-        trees = [writer.write(_list_files({path: pair[side] for path, pair in versions.items()})) for side in (0, 1)]
-        return GitRepository(find_git(root), directory, root).run("diff-tree", *_HOW, *trees, seconds=_SECONDS)
-
-
-def _list_files(versions: Mapping[str, PathVersion]) -> dict[bytes, tuple[str, bytes]]:
-    """Return the modes and contents of the paths that exist."""
-    modes = {path: "100755" if version.is_executable else "100644" for path, version in versions.items()}
-    return {
-        to_os_name(path): (LINK_MODE if version.kind == "symlink" else modes[path], version.data)
-        for path, version in versions.items()
-        if version.kind != "absent"
-    }

@@ -14,6 +14,13 @@ from html import escape
 from pathlib import Path
 from typing import Any, Final, assert_never
 
+from core.engine.export.benchmark_files import (
+    describe_left_out,
+    format_atif,
+    format_mini,
+    format_predictions,
+    read_patch,
+)
 from core.engine.export.blocks import (
     SIGNS,
     Block,
@@ -62,9 +69,12 @@ td, th { border: 1px solid var(--line); padding: .2rem .6rem; }
 """
 
 
-def export_session(directory: Path, export_format: ExportFormat, log: SessionLog | None = None) -> ExportAnswer:
-    """Return the session in a directory, or from its open log, as a document. Raises `StateError`."""
-    session = read_export(directory, log)
+def export_session(
+    directory: Path, export_format: ExportFormat, log: SessionLog | None = None, instance: str = ""
+) -> ExportAnswer:
+    """Return the session in a directory, or from its open log, as a document. `instance`: the id of a benchmark's task.
+    Raises `StateError`."""
+    session, notes = read_export(directory, log), tuple[str, ...]()
     match export_format:
         case "json":
             text = format_json(session)
@@ -72,18 +82,25 @@ def export_session(directory: Path, export_format: ExportFormat, log: SessionLog
             text = format_markdown(session)
         case "html":
             text = format_page(session)
+        case "atif":
+            text = format_atif(directory, log)
+        case "mini" | "preds":
+            patch = read_patch(directory, log)
+            notes = describe_left_out(patch)
+            is_mini = export_format == "mini"
+            text = format_mini(directory, log, patch, instance) if is_mini else format_predictions(patch, instance)
         case _:
             assert_never(export_format)
-    return ExportAnswer(name=build_export_name(session.title, export_format), text=text)
+    return ExportAnswer(name=build_export_name(session.title, export_format), text=text, notes=notes)
 
 
-def write_export(answer: ExportAnswer, target: Path) -> Path:
+def write_export(answer: ExportAnswer, target: Path, *, replace: bool = False) -> Path:
     """Write a document to a new file, or into a directory under its own name. Return the path. Raises `StateError`: the
-    file exists already, or it can't be written."""
+    file exists already and is not to be replaced, or it can't be written."""
     path = target.expanduser()
     path = path / answer.name if path.is_dir() else path
     try:
-        with path.open("x", encoding="utf-8") as file:
+        with path.open("w", encoding="utf-8") if replace else path.open("x", encoding="utf-8") as file:
             file.write(answer.text)
     except FileExistsError:
         raise StateError(f"{path} already exists.", hint="Choose another file.", code="file_exists") from None

@@ -18,10 +18,10 @@ from core.errors import ContentLost
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.messages import Usage
-from core.protocol.review import Change, Check, DiffLine, FileState, Operation, Verdict, VerdictRecord
+from core.protocol.review import Change, Check, DiffLine, FileState, Hunk, Operation, Verdict, VerdictRecord
 from core.records import convert, decode_json
 from core.secrets import redact
-from core.sessions.log import SessionLog, read_log
+from core.sessions.log import SessionLog, TakeEnvelope, read_log
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
 from core.shadow.diff.diff_lines import build_diff
@@ -47,7 +47,8 @@ class ExportedTurn(Struct, frozen=True, kw_only=True, rename="camel"):
 
 class ExportedChange(Struct, frozen=True, kw_only=True, rename="camel"):
     """Hunks of one file, and the verdict on them, None = they are pending. `lines`: the diff; `check`: the latest
-    command that ran over this state of the change; `note`: facts besides the diff. `todos`: the todos of the hunks."""
+    command that ran over this state of the change; `note`: facts besides the diff. `todos`: the todos of the hunks;
+    `call`: the tool call that made the latest edit, "" = not known."""
 
     path: str
     operation: Operation
@@ -59,6 +60,8 @@ class ExportedChange(Struct, frozen=True, kw_only=True, rename="camel"):
     note: str = ""
     check: Check | None = None
     todos: tuple[str, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+    call: str = ""
 
 
 class ExportedSession(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -85,7 +88,7 @@ class _Decision(Struct, frozen=True):
     check: Check | None
 
 
-class _Reader(Struct, eq=False):
+class RecordReader(Struct, eq=False):
     """Folds a log, and collects what the fold drops: documents of earlier turns, times of verdicts."""
 
     state: SessionState
@@ -110,11 +113,8 @@ class _Reader(Struct, eq=False):
 
 def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSession:
     """Read the session in a directory, or from its open log, whose file may be gone. Raises `StateError`."""
-    reader = _Reader(SessionState(session_id=directory.name))
-    if log is None:
-        read_log(directory / "log.jsonl", reader.apply)
-    else:
-        log.read_all(reader.apply)
+    reader = RecordReader(SessionState(session_id=directory.name))
+    read_records(directory, log, reader.apply)
     state, contents = reader.state, Contents(BlobStore(directory / "blobs"))
     turns = (
         ExportedTurn(
@@ -146,6 +146,14 @@ def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSessi
     return convert_record(session, partial(_clean, state.workspace))
 
 
+def read_records(directory: Path, log: SessionLog | None, take: TakeEnvelope) -> None:
+    """Pass every record of the session in a directory to `take`. Raises `StateError`."""
+    if log is None:
+        read_log(directory / "log.jsonl", take)
+    else:
+        log.read_all(take)
+
+
 def _clean(workspace: str, text: str) -> str:
     """Return a text without keys, and without the paths of the project and the home directory."""
     home = str(Path.home())
@@ -175,6 +183,8 @@ def _list_verdicts(
             note=note,
             check=record.check or decision.check,
             todos=tuple(dict.fromkeys(hunk.todo for hunk in record.hunks if hunk.todo)),
+            hunks=record.hunks,
+            call=record.origin.call if record.origin is not None else "",
         )
 
 
@@ -217,6 +227,8 @@ def _list_pending(state: SessionState, contents: Contents) -> Iterator[ExportedC
             note="; ".join(filter(None, (note, change.conflict and f"conflict: {change.conflict}"))),
             check=change.check,
             todos=tuple(dict.fromkeys(hunk.todo for hunk in change.hunks if hunk.todo)),
+            hunks=change.hunks,
+            call=change.origin.call if change.origin is not None else "",
         )
 
 

@@ -128,7 +128,8 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
     log = session.log if session is not None and session.log.find_loss() else None
     if log is None and not store.has_session(query.session):
         store.open(query.session)  # raises, as there is none
-    return await asyncio.to_thread(export_session, store.get_path(query.session), query.format, log)
+    directory = store.get_path(query.session)
+    return await asyncio.to_thread(export_session, directory, query.format, log, query.instance)
 
 
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:

@@ -118,7 +118,7 @@ def export_to_file(store: SessionStore, command: cmd.SessionExport, log: Session
     `StateError`."""
     if log is None and not store.has_session(command.session):
         store.open(command.session)  # raises, as there is none
-    answer = export_session(store.get_path(command.session), command.format, log)
+    answer = export_session(store.get_path(command.session), command.format, log, command.instance)
     write_export(answer, store.workspace / Path(command.path).expanduser())
 
 

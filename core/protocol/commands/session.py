@@ -50,6 +50,7 @@ class SessionExport(Command, frozen=True, kw_only=True, tag="session.export"):
 
     path: str
     format: ExportFormat = "md"
+    instance: str = ""
 
 
 class SessionDelete(Command, frozen=True, kw_only=True, tag="session.delete"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
@@ -17,7 +17,9 @@ from core.protocol.events.turn import HookRan, LoadedRule
 from core.protocol.models import ModelChoice, ProviderStatus, RouteRow
 
 PieceKind = Literal["title", "prompt", "answer", "edit", "command", "tool", "plan", "question", "review", "subagent"]
-ExportFormat = Literal["md", "html", "json"]
+ExportFormat = Literal["md", "html", "json", "atif", "mini", "preds"]
+# The endings of the files of formats that are not named after them.
+EXPORT_ENDINGS: Final[Mapping[str, str]] = {"atif": "atif.json", "mini": "traj.json", "preds": "preds.json"}
 NotificationForm = Literal["auto", "bell", "osc9", "osc777", "osc99", "off"]
 
 
@@ -392,23 +394,27 @@ class TranscriptSearchAnswer(Answer, frozen=True, kw_only=True, tag="transcripts
     unread: int = 0
 
 
-def build_export_name(title: str, extension: str) -> str:
+def build_export_name(title: str, export_format: ExportFormat) -> str:
     """Return a file name for the export of a session."""
     words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")[:48].rstrip("-")
-    return f"{words or 'session'}.{extension}"
+    return f"{words or 'session'}.{EXPORT_ENDINGS.get(export_format, export_format)}"
 
 
 class ExportQuery(Query, frozen=True, kw_only=True, tag="export"):
-    """The session as a document to give away: Markdown, one HTML file that needs nothing else, or JSON."""
+    """The session as a document to give away: Markdown, one HTML file that needs nothing else, or JSON; or as a file
+    for benchmarks: an ATIF trajectory, mini-swe-agent's, or SWE-bench's predictions. `instance`: the id of the task in
+    the last two, "" = the name of the project."""
 
     format: ExportFormat = "md"
+    instance: str = ""
 
 
 class ExportAnswer(Answer, frozen=True, kw_only=True, tag="export"):
-    """`name`: a file name for it."""
+    """`name`: a file name for it. `notes`: what is missing in it, and why."""
 
     name: str
     text: str
+    notes: tuple[str, ...] = ()
 
 
 class BackgroundQuery(Query, frozen=True, kw_only=True, tag="background"):

@@ -288,11 +288,12 @@ def parse_export(words: str) -> tuple[queries.ExportFormat, str]:
     """Parse the format and the file ("" = none) of `/export FORMAT FILE`; the file's suffix implies its format."""
     formats: tuple[queries.ExportFormat, ...] = get_args(queries.ExportFormat)
     first, _, rest = words.strip().partition(" ")
-    ending = words.strip().rpartition(".")[2]
     for export_format in formats:
         if first == export_format:
             return export_format, rest.strip()
-    return next((export_format for export_format in formats if export_format == ending), "md"), words.strip()
+    endings = {export_format: queries.EXPORT_ENDINGS.get(export_format, export_format) for export_format in formats}
+    fitting_formats = [name for name, ending in endings.items() if words.strip().endswith(f".{ending}")]
+    return max(fitting_formats, key=lambda name: len(endings[name]), default="md"), words.strip()
 
 
 class BackgroundController(Controller):
