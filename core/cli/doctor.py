@@ -23,6 +23,7 @@ from core.config.loading import PROJECT_FILE, load_with_notices
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.git.repository import GitFailed, find_confirmed_repository
 from core.installation import describe_update
 from core.permissions.trust import TrustStore
@@ -122,7 +123,7 @@ class _Check:
         config_path = get_config_dir() / FILE_NAME
         yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: defaults apply)'}"
         if (self._directory / PROJECT_FILE).is_file():
-            is_trusted = TrustStore(self._directory.resolve()).has_trust()
+            is_trusted = TrustStore(resolve_spelled(self._directory)).has_trust()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
         yield from _label_rows(
             "commands", _describe_containment(asyncio.run(_try_tiers(probe=self._probe)), is_probed=self._probe)
@@ -175,7 +176,7 @@ class _Check:
     def _load_settings(self) -> Settings:
         loaded_settings = LoadedSettings(settings=Settings())
         try:
-            trust = TrustStore(self._directory.resolve())
+            trust = TrustStore(resolve_spelled(self._directory))
             is_trusted = trust.has_trust()
             loaded_settings = load_with_notices(self._directory if is_trusted else None, trust.load_files().is_trusted)
         except AgentTuiError as problem:
@@ -220,7 +221,7 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
             return None
 
     finder = ServerFinder(
-        root=str(directory.resolve()),
+        root=str(resolve_spelled(directory)),
         specs=configure_servers(settings.lsp),
         read=read,
         exists=lambda path: (directory / path).exists(),
