@@ -8,7 +8,6 @@ file of this program (`core.git.safe_config`) and links to the parts that hold d
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -27,6 +26,7 @@ from core.git.layout import RepositoryLayout, find_layout, find_repository, is_o
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
 from core.git.temporary_directories import make_temporary_directory
 from core.patterns import compile_lazily
+from core.search_paths import find_git as find_program
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
@@ -202,7 +202,7 @@ def create_repository(root: Path, message: str, *, name: str, email: str) -> Non
 
 def find_git(root: Path) -> str:
     """Return the git of this machine, never one in the project at `root`. Raises `GitFailed` if there is none."""
-    git = shutil.which("git", path=_build_environment(root)["PATH"])
+    git = find_program(_build_environment(root)["PATH"])
     if git is None:
         raise GitFailed("Git is not installed.")
     return git

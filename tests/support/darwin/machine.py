@@ -1,6 +1,6 @@
 """Environments in which programs believe to be on another system: names that ignore case, and CPython as on Darwin.
 
-`casefold.c` and `sitecustomize.py` stand in for what this machine does not have. Kqueue, FSEvents, the keychain and
+`casefold.c` and `sitecustomize.txt` stand in for what this machine does not have. Kqueue, FSEvents, the keychain and
 Seatbelt are not imitated.
 """
 
@@ -41,8 +41,9 @@ def make_darwin_python(place: Path) -> Path:
         pytest.skip("the imitation of Darwin is for Linux")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--symlinks", place], check=True)
     packages = place / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
-    shutil.copy(HERE / "sitecustomize.py", packages)
+    shutil.copy(HERE / "sitecustomize.txt", packages / "sitecustomize.py")
     (packages / "packages.pth").write_text("\n".join(_list_packages()))
+    (place / "bin" / "rg").symlink_to(Path(sys.executable).parent / "rg")
     return place / "bin" / "python"
 
 
