@@ -6,7 +6,6 @@ Seatbelt are not imitated.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -50,8 +49,3 @@ def make_darwin_python(place: Path) -> Path:
 def _list_packages() -> list[str]:
     paths = dict.fromkeys((sysconfig.get_path("purelib"), sysconfig.get_path("platlib")))
     return [*paths, str(HERE.parents[2])]
-
-
-def without_preload() -> dict[str, str]:
-    """Return this process's variables without those of `fold_names_below`."""
-    return {name: value for name, value in os.environ.items() if name not in {"LD_PRELOAD", "CASEFOLD_ROOT"}}
