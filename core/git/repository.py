@@ -21,6 +21,7 @@ from threading import Timer
 from msgspec import Struct
 
 from core.errors import AgentTuiError
+from core.filesystem.name_spelling import resolve_spelled
 from core.git.index import matches_files_of
 from core.git.layout import RepositoryLayout, find_layout, find_repository, is_of_type, read_small_file
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
@@ -292,7 +293,7 @@ def _read_text(path: Path) -> bytes:
 def _build_environment(root: Path) -> dict[str, str]:
     """Return an allow-listed environment without directories of the project on PATH: its git is not trusted."""
     entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
-    outside = [entry for entry in entries if not Path(entry).resolve().is_relative_to(root)]
+    outside = [entry for entry in entries if not resolve_spelled(Path(entry)).is_relative_to(root)]
     base_environment = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or _USERS_SETTINGS.fullmatch(name)
     }
