@@ -163,6 +163,16 @@ async def test_two_pending_files_that_differ_by_case_are_refused_as_one(project)
 
 
 @pytest.mark.slow
+async def test_a_rename_that_changes_the_case_alone_is_refused_and_loses_nothing(project):
+    patch = "*** Begin Patch\n*** Update File: a.txt\n*** Move to: A.txt\n@@\n-two\n+TWO\n*** End Patch\n"
+    _, sent = await play(
+        project, call("apply_patch", {"patch": patch}, project), "Done.", arguments=("--accept", "all")
+    )
+    assert "exists, so nothing can be moved there" in sent
+    assert (project / "a.txt").read_text() == "one\ntwo\nthree\n"
+
+
+@pytest.mark.slow
 async def test_a_directory_typed_in_another_case_finds_its_own_sessions(project):
     write = call("write", {"file_path": "b.txt", "content": "b\n"}, project)
     await play(project, write, "I remember.")

@@ -179,12 +179,6 @@ class FileEditor(FileReader, eq=False, kw_only=True):
     def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
         self.lease.check()
         old, new = self.relative(path), self.relative(target)
-        if old == new:
-            raise PathRefused(
-                f"{path!r} can't be renamed to {target!r}: both are the same file here.",
-                hint="Where the file system ignores case, rename it to a third name first.",
-                code="path_folds",
-            )
         for relative_path in (old, new):
             self.check_path(Access.PROPOSE, relative_path)
         check_no_marks(data)
