@@ -116,6 +116,8 @@ def start_isolated() -> None:
 
 
 def _lies_under(path: str, directory: str) -> bool:
+    if sys.platform == "darwin":  # its file systems ignore case
+        path, directory = path.lower(), directory.lower()
     return path == directory or path.startswith(os.path.join(directory, ""))
 
 

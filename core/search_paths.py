@@ -9,9 +9,13 @@ and for those that the user approves.
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
+from functools import cache
 from pathlib import Path
+
+from core.filesystem.name_spelling import resolve_spelled
 
 SAVED_PREFIX = "AGENT_TUI_USERS_"
 # Variables of the dynamic loader, which has read them when the process starts.
@@ -19,6 +23,7 @@ LOADER_VARIABLES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "DYLD_LIBRARY_P
 # Lists of search paths, separated by colons (lists of libraries also by blanks).
 VARIABLES = ("PATH", "GIT_EXEC_PATH", *LOADER_VARIABLES)
 LIBRARY_LISTS = ("LD_PRELOAD", "LD_AUDIT", "DYLD_INSERT_LIBRARIES")
+APPLE_STUB = "/usr/bin/git"
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 IGNORED = (
     "agent-tui: not used by this program, because they point into the project: {}. Sandboxed commands "
@@ -85,6 +90,26 @@ def restore_user_paths(environ: Mapping[str, str]) -> dict[str, str]:
     return variables
 
 
+def find_git(path: str | None = None) -> str | None:
+    """Return git's absolute path on a search path (None: PATH), None: it is not installed.
+
+    Apple's `/usr/bin/git` of a Mac without developer tools is none: it asks on the screen to install them.
+    """
+    program = shutil.which("git", path=path)
+    return None if program == APPLE_STUB and sys.platform == "darwin" and not _has_developer_tools() else program
+
+
+@cache
+def _has_developer_tools() -> bool:
+    import subprocess
+
+    try:
+        trial = subprocess.run(("/usr/bin/xcode-select", "-p"), capture_output=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return trial.returncode == 0
+
+
 def describe_ignored(ignored_entries: Iterable[str], environ: Mapping[str, str] = os.environ) -> str:
     """Return a notice for the user, "" if all entries are expected: an active virtual environment in the project."""
     active = f"{environ.get('VIRTUAL_ENV', '')}/bin"
@@ -109,7 +134,7 @@ def _split_entries(name: str, value: str) -> list[str]:
 def _list_projects(directories: Iterable[Path]) -> list[Path]:
     """Return the projects as absolute paths, also with links resolved, and their repositories; without the user's home
     and directories above it, which are the user's own."""
-    home = Path(os.environ.get("HOME", "/")).resolve()
+    home = resolve_spelled(Path(os.environ.get("HOME", "/")))
     spellings = dict.fromkeys(path for directory in directories for path in _list_spellings(directory))
     tops = dict.fromkeys(top for path in spellings for top in _find_repository(path))
     return [path for path in (*spellings, *tops) if not home.is_relative_to(path)]
@@ -135,7 +160,7 @@ def _is_of_a_project(name: str, entry: str, projects: Iterable[Path]) -> bool:
 def _list_spellings(path: Path) -> tuple[Path, ...]:
     """Return the absolute path without `..`, and with links resolved; () if the directory is missing."""
     try:
-        return Path(os.path.normpath(path.absolute())), path.resolve()
+        return Path(os.path.normpath(path.absolute())), resolve_spelled(path)
     except (OSError, RuntimeError):
         return ()
 

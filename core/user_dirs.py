@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from core.errors import ConfigError, PathRefused
+from core.filesystem.name_spelling import resolve_spelled
 
 
 def require_home() -> None:
@@ -62,13 +63,13 @@ def refuse_wide_root(root: Path, user_path: Path, state_dir: Path, config_dir: P
     Settings count as inside if their *path* is below the root (for example, a `direnv` sets `XDG_CONFIG_HOME`): the
     project would control its own settings. A link from the home into a repository (dotfiles) is allowed.
     """
-    home = Path.home().resolve()
+    home, state_root = resolve_spelled(Path.home()), resolve_spelled(state_dir)
     settings = Path(os.path.normpath(config_dir.absolute()))
     if root == Path(root.anchor):
         description = "the root of the file system"
     elif root == home or root in home.parents:
         description = "your home directory" if root == home else "a directory above your home directory"
-    elif root in state_dir.resolve().parents or root == state_dir.resolve():
+    elif root in state_root.parents or root == state_root:
         description = "the directory of agent-tui's own state"
     elif settings.is_relative_to(root) or settings.is_relative_to(user_path.absolute()):
         description = "the directory of agent-tui's own settings"

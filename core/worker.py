@@ -15,7 +15,6 @@ import asyncio
 import contextlib
 import os
 import platform
-import shutil
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -39,6 +38,7 @@ from core.protocol.client import Client
 from core.protocol.documents import TextDocument
 from core.protocol.options import EngineOptions
 from core.records import convert
+from core.search_paths import find_git
 from core.sessions.store import SessionStore
 from core.state.session import SessionState
 from core.tasks import TaskOwner
@@ -411,7 +411,7 @@ def _format_message(agent: BackgroundAgent) -> str:
 
 
 async def _run_git(clone: Path, *words: str) -> None:
-    git = shutil.which("git")
+    git = find_git()
     if git is None:
         raise CloneFailed("git is not installed.")
     process = await asyncio.create_subprocess_exec(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +15,7 @@ from urllib.parse import urlsplit
 from core.errors import AgentTuiError, CommandRejected
 from core.filesystem.removal import remove_tree
 from core.patterns import compile_lazily
+from core.search_paths import find_git
 
 CLONE_SECONDS: Final = 600.0
 SCHEMES: Final = ("https", "ssh", "file")
@@ -54,7 +54,7 @@ def check_repository_url(url: str, branch: str = "") -> None:
 async def clone_repository(url: str, branch: str, target: Path) -> None:
     """Clone into a new directory. Raises `CloneFailed`, leaving nothing behind."""
     check_repository_url(url, branch)
-    git = shutil.which("git")
+    git = find_git()
     if git is None:
         raise CloneFailed("git is not installed.")
     branch_options = ("--branch", branch, "--single-branch") if branch else ()

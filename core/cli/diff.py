@@ -21,6 +21,7 @@ from core.cli.session_changes import (
     relate_path,
 )
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.patterns import compile_lazily
 from core.protocol import queries as q
 from core.sessions.store import SessionStore
@@ -67,7 +68,7 @@ def parse(argv: Sequence[str]) -> DiffArguments:
     args = parser.parse_intermixed_args(argv)
     directory = parse_directory([args.dir] if args.dir else [], parser)
     for path in args.paths:
-        if Path(path).is_dir() and not Path(path).resolve().is_relative_to(directory.resolve()):
+        if Path(path).is_dir() and not resolve_spelled(Path(path)).is_relative_to(resolve_spelled(directory)):
             parser.error(f"{path} is outside the project {directory}; for another project use --dir {path}")
     return DiffArguments(
         directory=directory,
@@ -131,5 +132,5 @@ def _describe_nothing(arguments: DiffArguments) -> str:
 
 def _describe_project(path: str) -> str:
     """Return the command for a directory that has sessions of its own, "" for any other path."""
-    is_project = Path(path).is_dir() and SessionStore(Path(path).resolve()).find_latest()
+    is_project = Path(path).is_dir() and SessionStore(Path(path)).find_latest()
     return f" For the project {to_one_line(path)}: agent-tui diff --dir {to_one_line(path)}" if is_project else ""

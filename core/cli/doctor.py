@@ -23,6 +23,7 @@ from core.config.loading import PROJECT_FILE, load_with_notices
 from core.config.settings import FILE_NAME, LoadedSettings, Settings
 from core.errors import AgentTuiError
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.git.repository import GitFailed, find_confirmed_repository
 from core.installation import describe_update
 from core.permissions.trust import TrustStore
@@ -31,7 +32,7 @@ from core.protocol.queries import ModelsAnswer
 from core.providers.connection.keys import describe_storage
 from core.providers.hosted_agents import KNOWN_AGENTS, find_agent
 from core.sandbox.box import Tier
-from core.search_paths import list_ignored
+from core.search_paths import APPLE_STUB, find_git, list_ignored
 from core.secrets import redact
 from core.sessions.store import SessionStore
 from core.text.display_names import to_one_line
@@ -58,6 +59,7 @@ _MEANINGS = {
     Tier.IN_PLACE: "in place: commands run in your project itself, without asking",
     Tier.NONE: "not sandboxed: each command runs in your project itself, after you allow it",
 }
+_LINUX_TIERS = frozenset({Tier.NAMESPACES, Tier.BWRAP_OVERLAY, Tier.BWRAP_MOUNTED, Tier.BWRAP_COPY, Tier.LANDLOCK})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +113,7 @@ class _Check:
         yield "update", describe_update()
         yield "packages", ", ".join(f"{name} {_find_version(name)}" for name in _SHOWN)
         yield "ripgrep", self._report_trials(find_program)
-        yield "git", shutil.which("git") or "none: the model is not told which files changed"
+        yield "git", find_git() or _describe_missing_git()
         if ignored_names := list_ignored():
             yield "not used", f"{', '.join(ignored_names)}: they point into the project"
         if self.clipboard is not None:
@@ -122,7 +124,7 @@ class _Check:
         config_path = get_config_dir() / FILE_NAME
         yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: defaults apply)'}"
         if (self._directory / PROJECT_FILE).is_file():
-            is_trusted = TrustStore(self._directory.resolve()).has_trust()
+            is_trusted = TrustStore(resolve_spelled(self._directory)).has_trust()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
         yield from _label_rows(
             "commands", _describe_containment(asyncio.run(_try_tiers(probe=self._probe)), is_probed=self._probe)
@@ -175,7 +177,7 @@ class _Check:
     def _load_settings(self) -> Settings:
         loaded_settings = LoadedSettings(settings=Settings())
         try:
-            trust = TrustStore(self._directory.resolve())
+            trust = TrustStore(resolve_spelled(self._directory))
             is_trusted = trust.has_trust()
             loaded_settings = load_with_notices(self._directory if is_trusted else None, trust.load_files().is_trusted)
         except AgentTuiError as problem:
@@ -201,7 +203,11 @@ async def _try_tiers(*, probe: bool) -> TierReport:
 def _describe_containment(report: TierReport, *, is_probed: bool) -> Iterator[str]:
     """Describe the tier in force, then every tier that was tried."""
     yield f"{report.tier.value}: {_MEANINGS[report.tier]}"
-    for trial in report.reasons:
+    reasons = report.reasons
+    if sys.platform == "darwin":
+        reasons = tuple(trial for trial in reasons if trial.tier not in _LINUX_TIERS)
+        yield "T1, T2 and T3 are made of parts of Linux"
+    for trial in reasons:
         if not trial.ok:
             error = f" [{trial.errno}]" if trial.errno not in trial.reason else ""
             yield " ".join(filter(None, (f"not {trial.tier.value}: {trial.reason.rstrip('.')}{error}.", trial.cure)))
@@ -220,7 +226,7 @@ def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:
             return None
 
     finder = ServerFinder(
-        root=str(directory.resolve()),
+        root=str(resolve_spelled(directory)),
         specs=configure_servers(settings.lsp),
         read=read,
         exists=lambda path: (directory / path).exists(),
@@ -345,6 +351,13 @@ def _describe_state(status: ProviderStatus, answer: ModelsAnswer) -> str:
     if count:
         return f"{count} {'model' if count == 1 else 'models'}"
     return "no models" if status.local or status.key else _describe_missing_key(status.id)
+
+
+def _describe_missing_git() -> str:
+    effect = "the model is not told which files changed"
+    if shutil.which("git") is None:
+        return f"none: {effect}"
+    return f"none: {effect}; {APPLE_STUB} only offers to install it (xcode-select --install)"
 
 
 def _describe_missing_key(provider: str) -> str:

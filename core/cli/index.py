@@ -22,6 +22,7 @@ from core.cli.streams import fit_json, read_input, write_json
 from core.config.loading import load_with_notices
 from core.errors import AgentTuiError
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.index.database import (
     DAMAGED,
     FILE_NAME,
@@ -263,7 +264,7 @@ def _add_route_vectors(request: SearchRequest, store: Path, directory: Path) -> 
     """Return the request with vectors of the `embed` route's model. Returns it unchanged if the route names no model,
     or, with a message, if the model can't be reached."""
     try:
-        trust = TrustStore(directory.resolve())
+        trust = TrustStore(resolve_spelled(directory))
         files = trust.load_files()
         settings = load_with_notices(directory if trust.has_trust() else None, files.is_trusted).settings
         if not settings.resolve_route("embed").model:

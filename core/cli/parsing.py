@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, get_args
 
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.modes import Mode
 from core.protocol.choices import Effort, OutputFormat
 
@@ -100,7 +101,7 @@ def parse_directory(words: list[str], parser: Parser) -> Path:
     hint = "; a prompt goes after -p" if parser.prog == "agent-tui" else ""
     try:
         path = Path(words[0]).expanduser() if words else Path()
-        path = path.resolve(strict=True)
+        path = resolve_spelled(path, strict=True)
     except (FileNotFoundError, NotADirectoryError):
         parser.error(f"no directory {words[0]!r}{hint}" if words else "the current directory no longer exists")
     except (OSError, RuntimeError, ValueError) as problem:

@@ -17,6 +17,7 @@ from core.cli.streams import fit_json
 from core.config.loading import load_with_notices
 from core.errors import CommandRejected
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.permissions.trust import TrustStore
 from core.plans.plan_store import PlanStore
 from core.plans.todo_graph import check_not_blocked, find_blockers, find_ready, list_problems
@@ -129,7 +130,7 @@ def find_plan(store: PlanStore, name: str) -> str:
     """Find a plan by its path, its file name, a prefix of that, or "" for the only one."""
     name_path = Path(name).expanduser()
     if name and (len(name_path.parts) > 1 or name_path.is_file()):
-        return store.to_path(str(name_path.resolve()))
+        return store.to_path(str(resolve_spelled(name_path)))
     listing = store.list_plans()
     known_paths = [*(plan.path for plan in listing.plans), *(broken_plan.path for broken_plan in listing.broken)]
     fitting = [path for path in known_paths if path.rpartition("/")[2].startswith(name)]

@@ -14,6 +14,7 @@ from core.arguments import Arguments, Front
 from core.cli.parsing import add_directory, build_parser, parse_directory
 from core.errors import ConfigError
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.protocol.options import EngineOptions
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def _choose_token_file(arguments: ServeArguments) -> Path:
     from core.transports.http.access import get_default_path
 
     path = arguments.token_file or get_default_path()
-    if path.resolve().is_relative_to(arguments.directory):
+    if resolve_spelled(path).is_relative_to(arguments.directory):
         raise ConfigError(
             f"{path} is in the project, where its agent could read the tokens.",
             hint="Name a file outside it.",

@@ -23,6 +23,7 @@ from core.engine import EngineOptions
 from core.engine.shared.project_trust import TRUST_HINT, UNTRUSTED, ProjectTrust, explain_programs
 from core.errors import CommandRejected
 from core.exits import ExitCode
+from core.filesystem.name_spelling import resolve_spelled
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
@@ -206,5 +207,5 @@ def print_notice(text: str) -> None:
 
 def relate_path(name: str, directory: Path) -> str:
     """Return a path relative to the project; one outside of it is returned as it is."""
-    path = (Path.cwd() / name).resolve()
+    path = resolve_spelled(Path.cwd() / name)
     return path.relative_to(directory).as_posix() if path.is_relative_to(directory) else name

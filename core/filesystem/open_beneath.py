@@ -24,6 +24,7 @@ _OPENAT2 = 437  # the same number on every Linux architecture in use
 _BENEATH_WITHOUT_LINKS = 0x08 | 0x04 | 0x02  # RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS
 Opener = Callable[[int, bytes, int, int], int]
 LinkTarget = Callable[[bytes], bytes | None]
+SpellName = Callable[[bytes, bytes], bytes]
 _MAX_STEPS: Final = 3  # up or down; more distant directories are opened by their paths
 _STEP_FLAGS = DIRECTORY | os.O_NOFOLLOW
 
@@ -142,14 +143,15 @@ def resolve_links(top: int, root: bytes, path: bytes) -> bytes:
                     return plain
             finally:
                 os.close(descriptor)
-    return follow_links(root, path, lambda part: _read_link(top, part))
+    return follow_links(root, path, lambda part: read_link(top, part))
 
 
-def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
+def follow_links(root: bytes, path: bytes, link_target: LinkTarget, spell: SpellName | None = None) -> bytes:
     """Implement `resolve_links` for any tree.
 
     `link_target` returns the target of a link (its path has no links above it), None if the path is no link, and raises
-    FileNotFoundError if it is missing, so that paths below it are not looked up.
+    FileNotFoundError if it is missing, so that paths below it are not looked up. `spell` returns the name as it is
+    spelled on disk, in a directory that has no links above it (`core.filesystem.name_spelling`).
     """
     todo = split_components(path)[::-1]
     resolved_parts: list[bytes] = []
@@ -164,6 +166,7 @@ def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
             continue
         target = None
         if existing_count == len(resolved_parts):
+            part = part if spell is None else spell(b"/".join(resolved_parts), part)
             with suppress(FileNotFoundError):
                 target = link_target(b"/".join((*resolved_parts, part)))
                 existing_count += 1
@@ -181,7 +184,8 @@ def follow_links(root: bytes, path: bytes, link_target: LinkTarget) -> bytes:
     return b"/".join(resolved_parts)
 
 
-def _read_link(top: int, path: bytes) -> bytes | None:
+def read_link(top: int, path: bytes) -> bytes | None:
+    """Return the target of a link below `top`, None for no link. Raises FileNotFoundError."""
     try:
         return os.readlink(path, dir_fd=top)
     except FileNotFoundError:

@@ -8,7 +8,6 @@ file of this program (`core.git.safe_config`) and links to the parts that hold d
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -22,11 +21,13 @@ from threading import Timer
 from msgspec import Struct
 
 from core.errors import AgentTuiError
+from core.filesystem.name_spelling import resolve_spelled
 from core.git.index import matches_files_of
 from core.git.layout import RepositoryLayout, find_layout, find_repository, is_of_type, read_small_file
 from core.git.safe_config import ConfigPairs, find_last, parse_pairs, render_config
 from core.git.temporary_directories import make_temporary_directory
 from core.patterns import compile_lazily
+from core.search_paths import find_git as find_program
 
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin"
 MAX_OUTPUT_BYTES = 64 << 20  # bytes of an answer
@@ -202,7 +203,7 @@ def create_repository(root: Path, message: str, *, name: str, email: str) -> Non
 
 def find_git(root: Path) -> str:
     """Return the git of this machine, never one in the project at `root`. Raises `GitFailed` if there is none."""
-    git = shutil.which("git", path=_build_environment(root)["PATH"])
+    git = find_program(_build_environment(root)["PATH"])
     if git is None:
         raise GitFailed("Git is not installed.")
     return git
@@ -292,7 +293,7 @@ def _read_text(path: Path) -> bytes:
 def _build_environment(root: Path) -> dict[str, str]:
     """Return an allow-listed environment without directories of the project on PATH: its git is not trusted."""
     entries = [entry for entry in os.environ.get("PATH", "").split(os.pathsep) if entry.startswith("/")]
-    outside = [entry for entry in entries if not Path(entry).resolve().is_relative_to(root)]
+    outside = [entry for entry in entries if not resolve_spelled(Path(entry)).is_relative_to(root)]
     base_environment = {
         name: value for name, value in os.environ.items() if name in _PASSED_ON or _USERS_SETTINGS.fullmatch(name)
     }

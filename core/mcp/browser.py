@@ -7,6 +7,7 @@ hosts. Nothing is downloaded.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -32,7 +33,8 @@ _BROWSER_CONFIG: Final = Path(__file__).with_name("chromium.json")
 OUTPUT: Final = "/tmp/browser"  # in the box, whose /tmp is its own
 NO_BROWSER: Final = "There is no Chromium on this machine."
 NO_SERVER: Final = "Playwright's MCP server is not installed."
-BROWSER_HINT: Final = "Install it (apt install chromium), or set `browser.executable`."
+_INSTALL: Final = "brew install --cask chromium" if sys.platform == "darwin" else "apt install chromium"
+BROWSER_HINT: Final = f"Install it ({_INSTALL}), or set `browser.executable`."
 SERVER_HINT: Final = "npm install -g @playwright/mcp, or set `browser.command`."
 
 

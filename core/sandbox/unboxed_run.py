@@ -2,7 +2,8 @@
 
 The command runs in the project itself, so the gate asks for every one. It gets its own session, no terminal and an
 allow-listed environment. When it ends, is stopped or runs out of time, all its descendants are ended too, also those
-outside of its process group: a mark in their environment identifies them.
+outside of its process group: a mark in their environment identifies them, and where environments can't be read, their
+descent (`core.processes`).
 """
 
 from __future__ import annotations
@@ -12,13 +13,20 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.clock import monotonic
 from core.errors import ToolFailed
 from core.ids import new_id
+from core.processes import (
+    HIDES_ENVIRONMENTS,
+    ProcessFamily,
+    find_marked_processes,
+    kill_process,
+    list_descendants,
+)
 from core.sandbox.box import BoxResult
 from core.sandbox.output import OUTPUT_LIMIT, OutputReader
 from core.sandbox.results import CommandResult
@@ -30,7 +38,11 @@ MARK_VARIABLE = "AGENT_TUI_COMMAND"
 _GRACE_SECONDS = 0.1
 _REAP_SECONDS = 1.0
 _POLL_SECONDS = 0.01
+_LOOK_SECONDS = (0.005, 0.25)  # between two looks for new descendants: first, and at most
 _SHELLS = ("/bin/bash", "/usr/bin/bash", "/usr/local/bin/bash")
+# macOS has bash 3.2 of 2007 as /bin/bash, which can't report its state; zsh is the shell of its accounts.
+_NEW_SHELLS = ("/opt/homebrew/bin/bash", "/usr/local/bin/bash", "/opt/local/bin/bash")
+_DARWIN_SHELLS = ("/bin/zsh", "/bin/bash")
 
 
 def describe_containment() -> str:
@@ -40,7 +52,23 @@ def describe_containment() -> str:
 
 def find_shell() -> str:
     """Return the absolute path of the shell that runs commands, independent of PATH and the project."""
-    return next((path for path in _SHELLS if os.access(path, os.X_OK)), "/bin/sh")
+    shells = _list_darwin_shells() if sys.platform == "darwin" else _SHELLS
+    return next((path for path in shells if os.access(path, os.X_OK)), "/bin/sh")
+
+
+def _list_darwin_shells() -> tuple[str, ...]:
+    """Return the shells of a Mac, the best first: a new bash, the account's own zsh, the system's."""
+    import pwd
+
+    own_shell = ""
+    with contextlib.suppress(KeyError):
+        own_shell = pwd.getpwuid(os.getuid()).pw_shell
+    match Path(own_shell).name:
+        case "bash" if own_shell != "/bin/bash":
+            return (own_shell, *_NEW_SHELLS, *_DARWIN_SHELLS)
+        case "zsh":
+            return (*_NEW_SHELLS, own_shell, *_DARWIN_SHELLS)
+    return (*_NEW_SHELLS, *_DARWIN_SHELLS)
 
 
 async def run_unboxed(
@@ -79,6 +107,8 @@ class UnboxedProcess:
 
     _process: asyncio.subprocess.Process
     _result: BoxResult | None = None
+    _family: ProcessFamily | None = None
+    _watching: asyncio.Task[None] | None = None
 
     def __init__(self, on_output: Callable[[str], None], *, limit: int = sys.maxsize) -> None:
         self._mark = new_id("cmd")
@@ -98,6 +128,7 @@ class UnboxedProcess:
     ) -> None:
         """Start the command. Raises `ToolFailed` if it can't be started."""
         try:
+            self._family = ProcessFamily() if HIDES_ENVIRONMENTS else None
             if "\0" in command:
                 raise ToolFailed("The command holds a NUL character.", hint="Send it without.")
             self._process = await asyncio.create_subprocess_exec(
@@ -122,6 +153,9 @@ class UnboxedProcess:
             ) from error
         finally:
             os.close(self._sink)
+        if self._family is not None:
+            self._family.add(self._process.pid)
+            self._watching = asyncio.create_task(_watch_family(self._family), name="command's processes")
 
     async def wait_ended(self) -> None:
         """Wait until the command itself has ended, or exceeded the output limit."""
@@ -150,7 +184,9 @@ class UnboxedProcess:
     async def stop(self) -> BoxResult:
         if self._result is not None:  # its pid may have been reused
             return self._result
-        await _kill_all(self._process, self._mark)
+        if self._watching is not None:
+            self._watching.cancel()
+        await _kill_all(self._process, self._mark, self._family)
         self.reader.stop()
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -163,19 +199,36 @@ class UnboxedProcess:
         return self._result
 
 
-async def _kill_all(process: asyncio.subprocess.Process, mark: str) -> None:
+async def _watch_family(family: ProcessFamily) -> None:
+    """Look for new descendants until cancelled, most often at the beginning, when most are started."""
+    seconds, longest = _LOOK_SECONDS
+    while True:
+        await asyncio.sleep(seconds)
+        family.look()
+        seconds = min(1.5 * seconds, longest)
+
+
+def _list_survivors(mark: str, family: ProcessFamily | None) -> list[psutil.Process]:
+    marked_processes = list(find_marked_processes(MARK_VARIABLE, mark))
+    if family is None:
+        return marked_processes
+    family.look()
+    return [*marked_processes, *family.list_living()]
+
+
+async def _kill_all(process: asyncio.subprocess.Process, mark: str, family: ProcessFamily | None) -> None:
     """End the command and its descendants. A running command gets SIGTERM first and a tenth of a second to comply."""
-    family = list(_list_descendants(process.pid)) if process.returncode is None else []
+    descendants = list(list_descendants(process.pid)) if process.returncode is None else []
     if process.returncode is None:
         _signal_group(process.pid, signal.SIGTERM)
         await wait_within(process.wait(), _GRACE_SECONDS)
     _signal_group(process.pid, signal.SIGKILL)
-    for descendant in family:
-        _kill(descendant)
+    for descendant in descendants:
+        kill_process(descendant)
     end = monotonic() + _REAP_SECONDS
-    while survivors := list(_find_marked(MARK_VARIABLE, mark)):  # some may still fork, or exit
+    while survivors := _list_survivors(mark, family):  # some may still fork, or exit
         for survivor in survivors:
-            _kill(survivor)
+            kill_process(survivor)
         if monotonic() > end:
             break
         await wait_within(asyncio.sleep(_POLL_SECONDS), _REAP_SECONDS)
@@ -201,37 +254,13 @@ def _signal_group(pid: int, number: int) -> None:
         os.killpg(pid, number)
 
 
-def _list_descendants(pid: int) -> Iterator[psutil.Process]:
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        yield from psutil.Process(pid).children(recursive=True)
-
-
 def kill_marked_processes(variable: str, value: str) -> None:
     """Kill the processes that have a variable with this value in their environment: leftovers of a killed program of
     ours, which have had their time to end by themselves."""
-    for process in _find_marked(variable, value):
-        _kill(process)
+    for process in find_marked_processes(variable, value):
+        kill_process(process)
 
 
 def has_marked_processes(variable: str, value: str) -> bool:
     """True if a process has a variable with this value in its environment."""
-    return any(True for _ in _find_marked(variable, value))
-
-
-def _find_marked(variable: str, value: str) -> Iterator[psutil.Process]:
-    import psutil
-
-    for pid in psutil.pids():
-        with contextlib.suppress(psutil.Error, OSError):
-            process = psutil.Process(pid)
-            if process.environ().get(variable) == value and process.status() != psutil.STATUS_ZOMBIE:
-                yield process
-
-
-def _kill(process: psutil.Process) -> None:
-    import psutil
-
-    with contextlib.suppress(psutil.Error):
-        process.kill()
+    return any(True for _ in find_marked_processes(variable, value))

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import StateError
-from core.filesystem.atomic_write import stream_replacement
+from core.filesystem.atomic_write import stream_replacement, sync_file
 from core.filesystem.open_files import explain_displaced
 from core.protocol import events as ev
 from core.protocol.events import Envelope
@@ -295,7 +295,7 @@ class SessionLog:
         longer where the next start looks for it."""
         self.check_file()
         try:
-            os.fsync(self._fd)
+            sync_file(self._fd)
         except OSError as problem:
             raise StateError(
                 f"the session log can't be written: {problem.strerror}.", code="state_unwritable"

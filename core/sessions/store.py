@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from core.errors import StateError
+from core.filesystem.name_spelling import resolve_spelled
 from core.filesystem.open_files import explain_displaced, is_lock_held
 from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
@@ -140,7 +141,7 @@ class SessionStore:
     """The sessions of one workspace, below `home` (None = the state directory). Nothing is written until `create`."""
 
     def __init__(self, workspace: Path, home: Path | None = None) -> None:
-        real = workspace.resolve()
+        real = resolve_spelled(workspace)
         digest = hashlib.sha256(os.fsencode(real)).hexdigest()[:8]
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", real.name).strip("-.")[:40] or "root"
         self.workspace = real

@@ -165,9 +165,15 @@ class Shadow:
     def list_open_dir(self, rel: str) -> tuple[DirectoryEntry, ...]:
         """Return `list_dir` without what a `.cursorignore` withholds from the agent; `PathRefused` for such a
         directory."""
-        self.ignore.refuse_withheld(rel, is_dir=True)
-        is_withheld = self.ignore.match_withheld_in(rel)
-        return tuple(entry for entry in self.list_dir(rel) if not is_withheld(entry.name, entry.kind == "directory"))
+        tests = []
+        for directory in dict.fromkeys((rel, self.merged_tree.resolve_links(rel))):
+            self.ignore.refuse_withheld(directory, is_dir=True)
+            tests.append(self.ignore.match_withheld_in(directory))
+        return tuple(
+            entry
+            for entry in self.list_dir(rel)
+            if not any(is_withheld(entry.name, entry.kind == "directory") for is_withheld in tests)
+        )
 
     # writing
 
@@ -228,6 +234,13 @@ class Shadow:
         self.ignore.refuse_withheld(path)
         if creates and path in self.merged_tree.list_live_directories():
             raise PathRefused(f"{rel!r} is a directory: files in it are pending.", code="not_a_file")
+        if creates and (twin := self.workspace.find_folded_twin(path, self.merged_tree.list_pending_files())):
+            raise PathRefused(
+                f"{rel!r} can't be created: on this file system, which ignores case, it is the same as {twin!r}, which "
+                "is pending.",
+                hint=f"Spell it {twin!r}, or choose another name.",
+                code="path_folds",
+            )
         for above in list_parents(path) if creates else ():
             node = self.merged_tree.find_node(above)
             if node is not None and node.kind != "directory":

@@ -24,9 +24,10 @@ _OWN_PREFIXES = ("AGENT_TUI_", "BASH_FUNC_", "BASH_")
 _SECRET_NAME = compile_lazily(
     r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTH|COOKIE)S?(?:_|$)"
 )
-# A copy of standard output is independent of the command's redirections. `set +x` hides our steps from a trace.
+# A copy of standard output is independent of the command's redirections. `set +x` hides our steps from a trace. Bash
+# 3.2 of macOS can't name a descriptor by a variable, and would end at the first line.
 _PROLOGUE = (
-    """if [ -n "${BASH_VERSION-}" ]; then eval 'exec {__at_out}>&1; """
+    """if [ "${BASH_VERSINFO-0}" -ge 4 ]; then eval 'exec {__at_out}>&1; """
     """__at_tell() { { printf "%s" "[[at:NONCE:"; printf "%s " "$@"; printf "\\n%s\\n" "${PWD-}"; """
     """export -p; printf "%s" ":NONCE:at]]"; } >&"$__at_out" 2>/dev/null; }; __at_tell; """
     """trap "{ __at_ended=(\\"\\${PIPESTATUS[@]}\\"); set +xeu; } 2>/dev/null; """

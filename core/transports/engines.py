@@ -17,6 +17,7 @@ from typing import Final
 from core.clock import monotonic
 from core.engine import Engine
 from core.errors import AgentTuiError, CommandRejected
+from core.filesystem.name_spelling import resolve_spelled
 from core.protocol import commands as cmd
 from core.protocol.client import Client
 from core.protocol.options import EngineOptions
@@ -58,7 +59,7 @@ class Engines:
 
     def get(self, directory: Path) -> Client:
         """Return the engine of a workspace, which is made at its first use."""
-        real = directory.resolve()
+        real = resolve_spelled(directory)
         if (client := self._by_workspace.get(real)) is None:
             remove_project_entries([directory])  # it is not the workspace of the command line
             client = self._by_workspace[real] = self._make(real, self._options)

@@ -11,6 +11,7 @@ import os
 import socket
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,8 @@ from core.user_dirs import list_socket_dirs
 LONGEST_PATH: Final = 100  # bytes; kernels accept 108 (Linux) and 104 (macOS), with the terminating zero
 CONNECT_LIMIT: Final = 2.0
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred
+_DARWIN_USER: Final = struct.Struct("2I")  # version and user, with which a struct xucred begins
+_LOCAL_PEERCRED: Final = (0, 1, 76)  # SOL_LOCAL, LOCAL_PEERCRED, the size of a struct xucred
 
 
 def choose_socket_path(session: str) -> Path:
@@ -112,6 +115,9 @@ def is_answered(path: Path) -> bool:
 
 def is_own_peer(connection: socket.socket) -> bool:
     """Return True if the process at the other end is this user's, as far as the system reports it."""
+    if sys.platform == "darwin":
+        with suppress(OSError):
+            return bool(_DARWIN_USER.unpack_from(connection.getsockopt(*_LOCAL_PEERCRED))[1] == os.geteuid())
     if not hasattr(socket, "SO_PEERCRED"):
         return True  # the permissions of the directory exclude others
     _, user, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))

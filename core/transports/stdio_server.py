@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import signal
 import stat
 import sys
-from typing import Final
+from typing import BinaryIO, Final
 
 from msgspec import Struct
 
@@ -29,6 +30,7 @@ from core.transports.line_server import LINE_LIMIT, LineServer
 CLOSE_LIMIT: Final = 12.0
 _SIGNAL_AT_PARENT_DEATH: Final = 1  # PR_SET_PDEATHSIG
 _MAX_ARENAS: Final = -8  # M_ARENA_MAX
+_HIGH_DESCRIPTOR: Final = 10  # above those that libraries take for standard streams
 
 
 class StandardStreams(Struct, eq=False, frozen=True):
@@ -55,7 +57,7 @@ async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
             raise ValueError(f"descriptor {descriptor} is not a pipe, socket or terminal")
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit, loop=loop)
-    source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    source, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), _move_standard_input())
     try:
         transport, protocol = await loop.connect_write_pipe(
             lambda: asyncio.streams.FlowControlMixin(loop), os.fdopen(channel, "wb", buffering=0)
@@ -64,6 +66,19 @@ async def open_standard_streams(channel: int, *, limit: int) -> StandardStreams:
         source.close()
         raise
     return StandardStreams(reader, asyncio.StreamWriter(transport, protocol, None, loop), source)
+
+
+def _move_standard_input() -> BinaryIO:
+    """Return standard input by a high descriptor, and leave the null device at its place.
+
+    A library that closes descriptor 0 by mistake then closes nothing (the watch of files on macOS does: FSEvents by
+    notify 8.0), and what is started by mistake without an input of its own does not read the client's lines.
+    """
+    moved = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, _HIGH_DESCRIPTOR)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    return os.fdopen(moved, "rb", buffering=0)
 
 
 def _can_be_awaited(descriptor: int) -> bool:

@@ -30,9 +30,13 @@ class AddedDirectories:
         return tuple(str(tree.root) for tree, _ in self._trees)
 
     def locate(self, path: str) -> str:
-        """Return the normalized absolute path, "" = it is in none of the directories."""
+        """Return the normalized absolute path in its spelling on disk, "" = it is in none of the directories."""
         absolute_path = posixpath.normpath(posixpath.expanduser(path))
-        return absolute_path if any(is_below(absolute_path, root) for root in self.roots) else ""
+        for tree, _ in self._trees:
+            if is_below(absolute_path, str(tree.root)):
+                rel = tree.spell(absolute_path[len(str(tree.root)) :].strip("/") or ".")
+                return posixpath.normpath(posixpath.join(str(tree.root), rel))
+        return ""
 
     def stat(self, path: str) -> PathStat | None:
         tree, rel = self._find(path)

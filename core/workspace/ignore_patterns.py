@@ -13,6 +13,8 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from core.filesystem.name_spelling import fold_spelling
+
 _SLASH = ord("/")
 _SPECIAL = b"*?[\\"
 _CLASSES = {
@@ -220,19 +222,27 @@ class _IgnoreLine(Struct, frozen=True):
 
 
 class IgnorePatterns:
-    """The patterns of one file, as gitignore(5) defines them."""
+    """The patterns of one file, as gitignore(5) defines them. `folds`: they ignore case and normal form, as git does
+    where the file system does (`core.ignoreCase`, `core.precomposeUnicode`)."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, folds: bool = False) -> None:
+        self._folds = folds
+        data = _fold(data) if folds else data
         lines = data.removeprefix(b"\xef\xbb\xbf").split(b"\n")
         self._lines = [ignore_line for line in reversed(lines) if (ignore_line := _parse_line(line)) is not None]
 
     def match(self, path: bytes, is_dir: bool) -> bool | None:
         """Return True if the path, below the file's directory, is ignored, False if re-included, None if neither."""
+        path = _fold(path) if self._folds else path
         name = path.rpartition(b"/")[2]
         for line in self._lines:
             if line.matches(path, name, is_dir):
                 return line.includes
         return None
+
+
+def _fold(text: bytes) -> bytes:
+    return fold_spelling(text).encode("utf-8", "surrogateescape")
 
 
 class OuterPatterns(Struct, frozen=True):

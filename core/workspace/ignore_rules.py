@@ -152,7 +152,8 @@ class IgnoreRules:
 
     def _load_linked(self) -> IgnorePatterns | None:
         with suppress(OSError):
-            return IgnorePatterns(read_small_file(self._linked_exclude)) if self._linked_exclude else None
+            if self._linked_exclude:
+                return IgnorePatterns(read_small_file(self._linked_exclude), folds=self._workspace.folds_names)
         return None
 
     def _load_patterns(self, directory: str, file: str) -> IgnorePatterns | None:
@@ -169,7 +170,8 @@ class IgnoreRules:
     def _parse_file(self, rel: str, signature: _Signature) -> IgnorePatterns | None:
         with suppress(PathRefused):
             return IgnorePatterns(
-                signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _MAX_BYTES)
+                signature if isinstance(signature, bytes) else self._workspace.read_bytes(rel, _MAX_BYTES),
+                folds=self._workspace.folds_names,
             )
         return None
 

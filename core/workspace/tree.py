@@ -8,14 +8,24 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import accumulate
 from pathlib import Path
 
 from core import user_dirs
 from core.errors import PathRefused
 from core.filesystem.atomic_write import create_file, make_plan_temporary_name, rename_over
-from core.filesystem.open_beneath import DIRECTORY, LinkTarget, follow_links, open_beneath, resolve_links
+from core.filesystem.name_spelling import NameSpelling, fold_spelling, resolve_spelled
+from core.filesystem.open_beneath import (
+    DIRECTORY,
+    LinkTarget,
+    follow_links,
+    open_beneath,
+    read_link,
+    resolve_links,
+    split_components,
+)
 from core.protocol.review import FileState
 from core.workspace import file_names
 from core.workspace.path_status import (
@@ -38,7 +48,7 @@ class Workspace:
 
     def __init__(self, root: Path, *, state_dir: Path | None = None) -> None:
         try:
-            self.root = root.expanduser().resolve(strict=True)
+            self.root = resolve_spelled(root.expanduser(), strict=True)
             self._top = os.open(self.root, DIRECTORY)
         except OSError as error:
             raise PathRefused(
@@ -49,6 +59,7 @@ class Workspace:
             self.root, absolute_root, state_dir or user_dirs.get_state_dir(), user_dirs.get_config_dir()
         )
         self._root = os.fsencode(self.root)
+        self._spelling = NameSpelling(self._top, self._root)
         self._spellings = tuple({str(self.root), str(absolute_root)})
         umask = os.umask(0o077)
         os.umask(umask)
@@ -65,8 +76,8 @@ class Workspace:
     def to_relative(self, path: str) -> str:
         """Return the normalised form of a relative path, or of an absolute one within the workspace.
 
-        Links are not followed in the result. Raises `PathRefused` for a link that leads out of the workspace, for "..",
-        NUL and paths elsewhere.
+        Names have their spelling on disk, and links are not followed in the result. Raises `PathRefused` for a link
+        that leads out of the workspace, for "..", NUL and paths elsewhere.
         """
         if "\0" in path:
             raise PathRefused(f"{path!r} is not a path: it contains a NUL.")
@@ -78,7 +89,7 @@ class Workspace:
             return "."
         rel = file_names.from_os_name(file_names.to_os_name("/".join(parts)))
         self.resolve(rel)
-        return rel
+        return self.spell(rel)
 
     def _strip_root(self, path: str) -> str:
         for root in self._spellings:
@@ -96,13 +107,14 @@ class Workspace:
             if parts[count - 1] == "..":
                 return None
             with suppress(OSError, RuntimeError):
-                directory = Path("/".join(parts[:count])).resolve()
+                directory = resolve_spelled(Path("/".join(parts[:count])))
                 if directory.is_relative_to(self.root):
                     return "/".join((directory.relative_to(self.root).as_posix(), *parts[count:]))
         return None
 
     def resolve(self, rel: str, link_target: LinkTarget | None = None) -> str:
-        """Return `rel` with all symbolic links followed. Raises `PathRefused` if one leads out of the workspace.
+        """Return `rel` with all symbolic links followed, in its spelling on disk. Raises `PathRefused` if one leads out
+        of the workspace.
 
         `link_target` returns the targets of links in an overlay of this tree.
         """
@@ -113,9 +125,48 @@ class Workspace:
                 if link_target
                 else resolve_links(self._top, self._root, path)
             )
+            if not (self._spelling.is_exact(path) and (target == path or self._spelling.is_exact(target))):
+                target = follow_links(self._root, path, link_target or self._read_link, self._spelling.spell)
             return file_names.from_os_name(target) or "."
         except OSError as error:
             raise _to_refusal(rel, error) from error
+
+    def _read_link(self, path: bytes) -> bytes | None:
+        return read_link(self._top, path)
+
+    def spell(self, rel: str) -> str:
+        """Return `rel` in its spelling on disk, without following links; names that do not exist remain.
+
+        Where no directory folds names it is `rel` itself. Raises `PathRefused` as `resolve` does.
+        """
+        path = file_names.to_os_name(rel)
+        if self._spelling.is_exact(path):
+            return rel
+        spelled_parts, real = list[bytes](), b""
+        try:
+            for part in split_components(path):
+                spelled_parts.append(self._spelling.spell(real, part))
+                real = follow_links(self._root, real + b"/" + spelled_parts[-1], self._read_link)
+        except OSError as error:
+            raise _to_refusal(rel, error) from error
+        return file_names.from_os_name(b"/".join(spelled_parts)) or "."
+
+    @property
+    def folds_names(self) -> bool:
+        """True if the file system of the root ignores case or normal form."""
+        return self._spelling.folds(b"")
+
+    def find_folded_twin(self, rel: str, paths: Iterable[str]) -> str | None:
+        """Return the one of the paths, or of their directories, that is the same file as `rel` or one of its
+        directories though it is spelled otherwise; None: there is none, or no directory here folds names."""
+        path = file_names.to_os_name(rel)
+        if self._spelling.is_exact(path):
+            return None
+        own_prefixes = {fold_spelling(prefix): prefix for prefix in _list_prefixes(path)}
+        for prefix in (prefix for other in paths for prefix in _list_prefixes(file_names.to_os_name(other))):
+            if own_prefixes.get(fold_spelling(prefix), prefix) != prefix:
+                return file_names.from_os_name(prefix)
+        return None
 
     # reading
 
@@ -256,6 +307,11 @@ class Workspace:
                 rename_over(descriptor, temporary, name)
         except OSError as error:
             raise _to_refusal(rel, error) from error
+
+
+def _list_prefixes(path: bytes) -> Iterator[bytes]:
+    """Yield the directories above a path, outermost first, and the path itself."""
+    return accumulate(path.split(b"/"), lambda above, name: above + b"/" + name)
 
 
 def _to_refusal(rel: str, error: OSError) -> PathRefused:

@@ -237,7 +237,7 @@ class WithheldFinder:
         scan.rules = [
             above + name
             for name, _ in names
-            if name == ".cursorignore" or (name in RULE_FILES and not is_below_ignored)
+            if (lower_name := name.lower()) == ".cursorignore" or (lower_name in RULE_FILES and not is_below_ignored)
         ]
         scan.bound = above if scan.rules else scan.bound
         is_withheld, is_ignored = self._load_matchers(scan.bound)

@@ -26,6 +26,7 @@ LADDER: tuple[frozenset[str], ...] = (
             ".filesystem",
             ".protocol",
             ".patterns",
+            ".processes",
             ".records",
             ".search_paths",
             ".secrets",
@@ -323,7 +324,15 @@ def test_n2_git_is_started_by_one_module():
         if not isinstance(node, ast.Call) or getattr(node.func, "attr", "") in {"which", "run", "Popen", "execvp"}
     }
     background = {"core.background.repositories", "core.worker"}  # in clones that are made for them alone
-    assert starting == {"core.git.repository", "core.cli.doctor"} | background, (
+    assert starting == {"core.search_paths", "core.cli.doctor"}, "what looks for git calls core.search_paths.find_git"
+    finding = {
+        module.name
+        for module in program()
+        for node in module.nodes
+        if isinstance(node, ast.ImportFrom) and node.module == "core.search_paths"
+        if "find_git" in {name.name for name in node.names}
+    }
+    assert finding == {"core.git.repository", "core.cli.doctor"} | background, (
         "what starts git goes through core.git.repository; doctor only looks"
     )
 

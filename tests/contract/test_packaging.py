@@ -15,7 +15,7 @@ from core import __version__
 from core.config.manual import list_pages
 from tests.contract.source_tree import ROOT, project
 
-PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][A-Za-z0-9.!+]*)")
+PIN = re.compile(r"([A-Za-z0-9._-]+)==([0-9][A-Za-z0-9.!+]*)( ; (sys_platform|platform_machine) [a-z0-9_'=! ]+)?")
 
 
 def normalised(name: str) -> str:
@@ -40,6 +40,12 @@ def test_every_constraint_is_a_name_and_a_version_and_nothing_else():
     assert [line for line in constraint_lines() if not PIN.fullmatch(line)] == []
     text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert [word for word in ("://", "@", "--", "/") if word in text] == []
+
+
+def test_a_mac_with_an_intel_processor_gets_a_version_with_a_wheel_for_it():
+    # Later releases of cryptography have none, and a build from source needs Rust and OpenSSL.
+    text = (ROOT / "requirements.lock").read_text(encoding="utf-8")
+    assert "cryptography==48.0.1 ; platform_machine == 'x86_64' and sys_platform == 'darwin'" in text
 
 
 def test_every_declared_dependency_is_constrained():

@@ -195,7 +195,7 @@ def test_the_sample_is_a_clean_repository_with_one_commit_whatever_the_user_has_
 
 
 def test_without_git_the_demo_has_a_plain_directory(isolated, monkeypatch):
-    monkeypatch.setattr("core.git.repository.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
     project = demo.create_project()
     assert (project / "till" / "money.py").is_file()
     assert not (project / ".git").exists()

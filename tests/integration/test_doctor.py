@@ -8,6 +8,7 @@ from core.cli.doctor import DoctorArguments, run
 from core.exits import ExitCode
 from core.sandbox.box import Tier
 from core.sandbox.tiers.selection import TierReport, TierTrial
+from core.search_paths import APPLE_STUB, _has_developer_tools
 from core.sessions.store import SessionStore
 from tests.support.configured import configured
 from tests.support.provider_server import provider_server
@@ -167,3 +168,19 @@ def test_the_search_engine_and_the_browser_are_told_with_what_is_missing(project
     _, report, _ = told(project, capsys)
     assert report["search"] == "searxng at http://[redacted]@127.0.0.1:8080"
     assert report["browser"] == f"{tmp_path / 'chromium'}, {tmp_path / 'playwright-mcp'}"
+
+
+def test_on_a_mac_no_linux_package_is_advised_and_apples_stub_is_no_git(project, capsys, monkeypatch, tmp_path):
+    async def find(*, probe: bool) -> TierReport:
+        return TierReport(tier=Tier.NONE, reasons=(missing,))
+
+    monkeypatch.setattr("sys.platform", "darwin")
+    missing = TierTrial(tier=Tier.BWRAP_COPY, ok=False, reason="bubblewrap is missing", cure="Install bubblewrap.")
+    monkeypatch.setattr("core.cli.doctor._try_tiers", find)
+    monkeypatch.setattr("shutil.which", lambda name, path=None: APPLE_STUB if name == "git" else None)
+    _has_developer_tools.cache_clear()
+    _, report, lines = told(project, capsys)
+    _has_developer_tools.cache_clear()
+    assert report["git"].endswith("/usr/bin/git only offers to install it (xcode-select --install)")
+    assert not [line for line in lines if "bubblewrap" in line]
+    assert "T1, T2 and T3 are made of parts of Linux" in "\n".join(lines)

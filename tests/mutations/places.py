@@ -151,7 +151,7 @@ PLACES = (
     Place(
         "a file gets its name before its bytes are on the disk",
         "core/filesystem/atomic_write.py",
-        "            if durable:\n                os.fsync(descriptor)",
+        "            if durable:\n                sync_file(descriptor)",
         "",
         "tests/unit/filesystem/test_atomic_write.py::test_d3_the_file_is_synced_before_the_rename_and_its_directory_after_it",
     ),

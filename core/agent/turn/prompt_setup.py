@@ -32,6 +32,7 @@ from core.modes import Access
 from core.prompts import load_short_tool_text, load_tool_text, render
 from core.protocol.events import Notice, RulesLoaded
 from core.protocol.messages import AssistantMessage, Message
+from core.sandbox.unboxed_run import find_shell
 from core.secrets import mask_secrets
 from core.state.session import SessionState
 from core.tools.toolset import Toolset, choose_edit_format
@@ -181,7 +182,7 @@ def _build_command_dialect(context: TurnContext) -> CommandDialect:
         "machine": platform.machine(),
         "workspace": str(context.terminal.host.workspace.root),
         "model": context.routes.current.id,
-        "shell": "bash",
+        "shell": Path(find_shell()).name,
         "time_limit": texts.timeout,
     }
     return CommandDialect(texts, facts, time_limit=texts.timeout, counts=partial(_count_usage, context.memory))

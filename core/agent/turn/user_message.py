@@ -8,7 +8,6 @@ a question, since the mention is the user's; a host that a rule denies is not re
 from __future__ import annotations
 
 import asyncio
-import os
 import platform
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -37,6 +36,7 @@ from core.protocol.commands import EarlierMessage
 from core.protocol.events import Notice
 from core.protocol.messages import Attachment, UserMessage
 from core.protocol.review import Origin
+from core.sandbox.unboxed_run import find_shell
 from core.tools.base import ShownPage
 from core.tools.external import ExternalCaller
 
@@ -196,11 +196,10 @@ async def _read_git_status(root: Path, *, is_trusted: bool) -> str:
 
 
 def _format_user_info(root: Path) -> str:
-    shell = Path(os.environ.get("SHELL", "")).name or "sh"
     return "\n".join(
         (
             f"OS: {platform.system()} {platform.release()}",
-            f"Shell: {escape_tags(shell)}",
+            f"Shell: {escape_tags(Path(find_shell()).name)}",
             f"Workspace: {escape_tags(str(root))}",
         )
     )

@@ -33,6 +33,8 @@ _SKIPPED_DIRECTORIES: Final = frozenset({".git", "node_modules", ".venv", "__pyc
 MAX_DIRECTORIES: Final = 8_192
 MAX_NAMED: Final = 100
 STEP_MS: Final = 400
+# FSEvents watches whole trees, and a stream of some dozens of paths closes descriptor 0 (notify before 8.1).
+_IS_RECURSIVE: Final = sys.platform == "darwin"
 DEBOUNCE_MS: Final = 1_200
 OnChange = Callable[[tuple[str, ...]], None]
 
@@ -193,14 +195,14 @@ class FileWatcher:
         from watchfiles import watch
 
         batches = watch(
-            *self._list_directories(),
+            *([str(self._workspace.root)] if _IS_RECURSIVE else self._list_directories()),
             watch_filter=None,
             debounce=DEBOUNCE_MS,
             step=STEP_MS,
             rust_timeout=0,
             stop_event=self._stop,
             raise_interrupt=False,
-            recursive=False,
+            recursive=_IS_RECURSIVE,
             ignore_permission_denied=True,
         )
         if self.ready.is_set():  # nobody watched while the tree was listed again
@@ -210,7 +212,7 @@ class FileWatcher:
             paths, has_directory = self._filter_changes({path for _, path in changes})
             if paths:
                 self._report(tuple(sorted(paths)) if len(paths) <= MAX_NAMED else ())
-            if has_directory:
+            if has_directory and not _IS_RECURSIVE:
                 return
 
     def _filter_changes(self, absolute: set[str]) -> tuple[set[str], bool]:

@@ -25,6 +25,7 @@ from msgspec import Struct
 from core.clock import monotonic
 from core.errors import ToolFailed
 from core.ids import new_id
+from core.processes import is_process_alive
 from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.inside import messages
 from core.sandbox.output import OutputReader
@@ -340,7 +341,7 @@ def _remove_abandoned(state: Path) -> None:
     """Remove leftovers in `state` of engines that have ended."""
     for path in state.glob("box-*-run*"):
         owner = path.name.split("-")[1]
-        if owner.isdigit() and not Path("/proc", owner).exists():
+        if owner.isdigit() and not is_process_alive(int(owner)):
             remove_copy(path)
 
 

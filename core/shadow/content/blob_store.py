@@ -6,11 +6,12 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from core.errors import ContentLost, StateError
-from core.filesystem.atomic_write import replace_file
+from core.filesystem.atomic_write import replace_file, sync_file
 from core.filesystem.private_files import make_private_directory
 
 _MAX_SERIAL = 16
@@ -94,8 +95,9 @@ class BlobStore:
     def sync(self, shas: Iterable[str]) -> None:
         """Make blobs durable. Raises OSError."""
         new = [sha for sha in shas if sha not in self._synced]
-        run_concurrently([self._get_path(sha) for sha in new], _fsync)
-        run_concurrently(sorted({self._get_path(sha).parent for sha in new}), _fsync)
+        run_concurrently([self._get_path(sha) for sha in new], partial(_sync, sync=os.fsync))
+        # Only the directories, which come last, are worth a flush of the drive: it takes the files along.
+        run_concurrently(sorted({self._get_path(sha).parent for sha in new}), partial(_sync, sync=sync_file))
         self._synced.update(new)
 
     def _get_path(self, sha: str) -> Path:
@@ -107,9 +109,9 @@ def get_blob_path(sha: str) -> str:
     return f"{sha[:2]}/{sha[2:]}"
 
 
-def _fsync(path: Path) -> None:
+def _sync(path: Path, sync: Callable[[int], None]) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        os.fsync(descriptor)
+        sync(descriptor)
     finally:
         os.close(descriptor)

@@ -131,7 +131,7 @@ class MergedTree(Struct, eq=False):
         """Return `rel` with the links of its directory resolved, but not the last part."""
         directory, _, name = rel.rpartition("/")
         above = self.resolve_links(directory or ".")
-        return name if above == "." else f"{above}/{name}"
+        return self.workspace.spell(name if above == "." else f"{above}/{name}")
 
     def _read_link(self, path: bytes) -> bytes | None:
         rel = from_os_name(path)

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from core.errors import StateError
+from core.filesystem.atomic_write import sync_file
 from core.ids import DraftName, Id
 from core.protocol.events import AnyEvent
 from core.protocol.review import FileState
@@ -92,7 +93,7 @@ class Journal(Struct, eq=False):
                 if os.write(descriptor, line) != len(line):
                     raise OSError(28, "No space left on device", str(self.path))
                 if durable:
-                    os.fsync(descriptor)
+                    sync_file(descriptor)
             except OSError:
                 with suppress(OSError):
                     os.ftruncate(descriptor, size)

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from core.filesystem.atomic_write import replace_file, stream_replacement
+from core.filesystem import atomic_write
+from core.filesystem.atomic_write import move_to_free_name, replace_file, stream_replacement
 
 
 @pytest.fixture
@@ -80,3 +84,44 @@ def test_what_is_streamed_counts_only_when_all_of_it_came(tmp_path: Path):
         file.write(b"two")
     assert path.read_bytes() == b"one two"
     assert [entry.name for entry in tmp_path.iterdir()] == ["log"]
+
+
+def test_where_the_drive_has_a_cache_of_its_own_it_is_flushed(tmp_path: Path, monkeypatch, steps):
+    asked: list[int] = []
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", lambda descriptor, call: asked.append(call))
+    replace_file(tmp_path / "state", b"new")
+    assert (asked, steps) == ([51, 51], ["rename"])
+
+
+def test_a_drive_that_can_not_flush_its_cache_is_synced_as_elsewhere(tmp_path: Path, monkeypatch, steps):
+    def refuse(descriptor: int, call: int) -> None:
+        raise OSError(errno.ENOTSUP, "Operation not supported")
+
+    monkeypatch.setattr(fcntl, "F_FULLFSYNC", 51, raising=False)
+    monkeypatch.setattr(fcntl, "fcntl", refuse)
+    replace_file(tmp_path / "state", b"new")
+    assert len(steps) == 3
+    monkeypatch.setattr(fcntl, "fcntl", partial(_fail, errno.EIO))
+    with pytest.raises(OSError, match="failed"):
+        replace_file(tmp_path / "state", b"newer")
+
+
+def _fail(number: int, *_: object) -> None:
+    raise OSError(number, "failed")
+
+
+@pytest.mark.parametrize("number", [errno.ENOTSUP, errno.EOPNOTSUPP])
+def test_a_file_system_without_links_and_exchanges_still_takes_a_free_name(tmp_path: Path, monkeypatch, number):
+    (tmp_path / "old").write_text("x")
+    monkeypatch.setattr(atomic_write, "_load_rename_call", lambda: None)
+    monkeypatch.setattr(os, "link", lambda *_, **__: _fail(number))
+    directory = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        move_to_free_name((directory, b"old"), (directory, b"new"))
+        assert [entry.name for entry in tmp_path.iterdir()] == ["new"]
+        (tmp_path / "old").write_text("y")
+        with pytest.raises(FileExistsError):
+            move_to_free_name((directory, b"old"), (directory, b"new"))
+    finally:
+        os.close(directory)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import tracemalloc
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -163,3 +164,30 @@ async def test_r8_r9_descriptors_and_children_do_not_pile_up():
         await run("true")
     assert me.num_fds() <= before
     assert [child for child in me.children() if child.status() == psutil.STATUS_ZOMBIE] == []
+
+
+async def test_where_environments_are_hidden_a_child_with_a_session_of_its_own_ends_too(monkeypatch):
+    monkeypatch.setattr(unboxed_run, "HIDES_ENVIRONMENTS", True)
+    monkeypatch.setattr(unboxed_run, "find_marked_processes", lambda variable, value: iter(()))
+    result = await run("setsid sleep 300 >/dev/null 2>&1 & echo $!; sleep 1; exit 3")
+    assert result.exit_code == 3
+    assert len(pids_in(result.output)) == 1
+    assert alive(pids_in(result.output)) == []
+
+
+@pytest.mark.parametrize(
+    ("installed", "own", "chosen"),
+    [
+        ({"/bin/bash", "/bin/zsh"}, "/bin/zsh", "/bin/zsh"),
+        ({"/bin/bash", "/bin/zsh", "/opt/homebrew/bin/bash"}, "/bin/zsh", "/opt/homebrew/bin/bash"),
+        ({"/bin/bash", "/bin/zsh", "/nix/bash", "/usr/local/bin/bash"}, "/nix/bash", "/nix/bash"),
+        ({"/bin/bash", "/bin/zsh"}, "/usr/local/bin/fish", "/bin/zsh"),
+        ({"/bin/bash"}, "/bin/bash", "/bin/bash"),
+        (set(), "", "/bin/sh"),
+    ],
+)
+def test_on_a_mac_an_old_bash_is_the_last_shell_to_be_chosen(installed, own, chosen, monkeypatch):
+    monkeypatch.setattr("sys.platform", "darwin")
+    monkeypatch.setattr(os, "access", lambda path, mode: path in installed)
+    monkeypatch.setattr("pwd.getpwuid", lambda user: SimpleNamespace(pw_shell=own))
+    assert find_shell() == chosen

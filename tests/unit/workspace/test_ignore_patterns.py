@@ -126,3 +126,12 @@ def test_n15_no_pattern_takes_more_work_than_pattern_times_path(line):
         work = lines_run(lambda candidate=candidate: IgnorePatterns(line).match(candidate, False))
         assert not IgnorePatterns(line).match(candidate, False) or set(line) == {ord("*")}
         assert work <= 40 * len(candidate) + 25 * len(line)
+
+
+def test_patterns_ignore_case_and_normal_form_where_the_file_system_does():
+    patterns = IgnorePatterns("Hidden/\n*.LOG\n!keep.log\n/caf\u00e9.txt\n".encode(), folds=True)
+    assert patterns.match(b"HIDDEN", True)
+    assert patterns.match(b"a/b.Log", False)
+    assert patterns.match(b"KEEP.log", False) is False
+    assert patterns.match("cafe\u0301.TXT".encode(), False)
+    assert IgnorePatterns(b"Hidden/\n").match(b"HIDDEN", True) is None

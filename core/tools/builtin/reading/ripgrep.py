@@ -15,6 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from core.errors import ToolFailed, ToolInputInvalid
+from core.filesystem.name_spelling import resolve_spelled
 from core.workspace import IgnoreRules, Workspace
 
 _SCOPE = ("--hidden", "--glob=!.git", "--no-require-git", "--no-ignore-global", "--no-messages")
@@ -59,7 +60,7 @@ def _is_in_workspace(entry: Path) -> bool:
         current_directory = Path.cwd()
     except OSError:  # The current directory was removed.
         return False
-    return current_directory != Path("/") and entry.resolve().is_relative_to(current_directory)
+    return current_directory != Path("/") and resolve_spelled(entry).is_relative_to(resolve_spelled(current_directory))
 
 
 def list_scope(root: str) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 
 import pytest
 
-from core.engine.shared.project_files import FileList
+from core.engine.shared import project_files
+from core.engine.shared.project_files import FileList, FileWatcher
 from core.errors import ToolFailed
 from core.workspace import Workspace
 
@@ -63,3 +65,30 @@ async def test_in_a_place_of_the_same_rank_a_file_stands_before_a_directory(tmp_
         (tmp_path / path).write_text("x")
     paths = await FileList(tmp_path).find("pric", limit=5, directories=True, extra=())
     assert paths == ("prices.py", "price/", "price/a.py")
+
+
+@pytest.mark.parametrize("is_recursive", [False, True])
+async def test_where_a_whole_tree_can_be_watched_only_its_root_is(tmp_path, monkeypatch, is_recursive):
+    asked: list[tuple[set[str], bool]] = []
+
+    def watch(*paths, recursive, **_):
+        asked.append((set(paths), recursive))
+        (tmp_path / "new").mkdir(exist_ok=True)
+        yield {(1, str(tmp_path / "new")), (1, str(tmp_path / "out" / "x"))}
+        watcher.stop()
+
+    monkeypatch.setattr("watchfiles.watch", watch)
+    monkeypatch.setattr(project_files, "_IS_RECURSIVE", is_recursive)
+    (tmp_path / ".gitignore").write_text("out/\n")
+    (tmp_path / "src" / "deep").mkdir(parents=True)
+    changes: list[tuple[str, ...]] = []
+    heard = asyncio.Event()
+    watcher = FileWatcher(Workspace(tmp_path), lambda paths: (changes.append(paths), heard.set()))
+    watcher.start()
+    async with asyncio.timeout(30):
+        await heard.wait()
+    watcher.stop()
+    every = {str(tmp_path), str(tmp_path / "src"), str(tmp_path / "src" / "deep")}
+    assert asked[0] == (({str(tmp_path)}, True) if is_recursive else (every, False))
+    assert changes[0] == ("new",)
+    assert not watcher.is_partial

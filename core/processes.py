@@ -1,0 +1,114 @@
+"""Other processes of this user: whether one lives, and those that descend from a command.
+
+A command's descendants are known by a mark in their environment. macOS shows nobody the environment of the system's own
+programs, so the family of a command is gathered there while it runs: by parents, process groups and sessions.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import psutil  # type: ignore[import-untyped]
+
+HIDES_ENVIRONMENTS = sys.platform == "darwin"
+
+
+def is_process_alive(pid: int) -> bool:
+    """True if there is a process with this id, whoever owns it."""
+    if pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def list_descendants(pid: int) -> Iterator[psutil.Process]:
+    """Yield the living descendants of a process, as far as their parents live."""
+    import psutil
+
+    with suppress(psutil.Error):
+        yield from psutil.Process(pid).children(recursive=True)
+
+
+def find_marked_processes(variable: str, value: str) -> Iterator[psutil.Process]:
+    """Yield the processes that have a variable with this value in their environment."""
+    import psutil
+
+    for pid in psutil.pids():
+        with suppress(psutil.Error, OSError):
+            process = psutil.Process(pid)
+            if process.environ().get(variable) == value and process.status() != psutil.STATUS_ZOMBIE:
+                yield process
+
+
+def kill_process(process: psutil.Process) -> None:
+    """Kill a process unless its id has passed to another one."""
+    import psutil
+
+    with suppress(psutil.Error):
+        process.kill()
+
+
+class ProcessFamily:
+    """The processes that descend from one that is started after this object is made.
+
+    `look` has to be called while they run: it adds what is new since the last call, and whose parent, group or session
+    is of the family. A process whose parents all ended between two calls, and that left the session, is missed.
+    """
+
+    def __init__(self) -> None:
+        import psutil
+
+        self._seen = frozenset(psutil.pids())
+        self._members: dict[int, psutil.Process] = {}
+        self._groups: set[int] = set()
+
+    def add(self, pid: int) -> None:
+        """Add a process, with its group and session."""
+        import psutil
+
+        with suppress(psutil.Error, OSError):
+            self._members[pid] = psutil.Process(pid)
+            self._groups |= {os.getpgid(pid), os.getsid(pid)}
+
+    def look(self) -> None:
+        """Add the processes that have joined the family."""
+        import psutil
+
+        pids = frozenset(psutil.pids())
+        for pid in self._members.keys() & pids:
+            with suppress(OSError):  # one that was known may lead a session of its own by now
+                self._groups |= {os.getpgid(pid), os.getsid(pid)} if self._members[pid].is_running() else set()
+        new_pids = sorted(pids - self._seen - self._members.keys())
+        while joined := [pid for pid in new_pids if self._belongs(pid)]:
+            for pid in joined:
+                self.add(pid)
+            new_pids = [pid for pid in new_pids if pid not in self._members and pid not in joined]
+        self._seen = pids
+
+    def _belongs(self, pid: int) -> bool:
+        import psutil
+
+        with suppress(psutil.Error, OSError):
+            is_related = os.getpgid(pid) in self._groups or os.getsid(pid) in self._groups
+            return is_related or psutil.Process(pid).ppid() in self._members
+        return False
+
+    def list_living(self) -> list[psutil.Process]:
+        """List the members that still run; a zombie does not."""
+        import psutil
+
+        living = []
+        for process in self._members.values():
+            with suppress(psutil.Error):
+                living += [process] if process.is_running() and process.status() != psutil.STATUS_ZOMBIE else []
+        return living
