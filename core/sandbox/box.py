@@ -105,12 +105,16 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
 
 class BoxResult(Struct, frozen=True, kw_only=True):
-    """The end of a command. `exit_code`: 128 + N for signal N, None unless it "exited". `notes`: for the user."""
+    """The end of a command. `exit_code`: 128 + N for signal N, None unless it "exited". `notes`: for the user.
+
+    `unproven`: why its result says nothing about the project as the command was to see it, "" = it does.
+    """
 
     exit_code: int | None
     end_reason: EndReason
     duration_ms: int
     notes: tuple[str, ...] = ()
+    unproven: str = ""
 
 
 class RunningCommand(Protocol):
