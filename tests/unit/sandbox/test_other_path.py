@@ -129,9 +129,8 @@ def test_directories_of_path_lead_into_the_copy_if_it_has_them(project: Path, tm
 
 
 def test_the_projects_absolute_path_in_a_command_means_the_copy():
-    command = (
-        "cd /w/shop && grep -r x '/w/shop/src' --file=/w/shop; ls /w/shop-2 /a/w/shop /w/shop.bak /w/shop/../x >/w/shop"
-    )
-    assert rewrite_command(command, Path("/w/shop"), Path("/c/1/shop")) == (
-        "cd /c/1/shop && grep -r x '/c/1/shop/src' --file=/c/1/shop; ls /w/shop-2 /a/w/shop /w/shop.bak /w/shop/../x >/c/1/shop"
-    )
+    inside = "cd {0} && grep -r x '{0}/src' --file={0}; cat >{0}"
+    beside = "ls /w/shop-2 /a/w/shop /w/shop.bak /w/shop/../x"
+    for command in (inside, beside):
+        expected = command.replace("{0}", "/c/1/shop")
+        assert rewrite_command(command.replace("{0}", "/w/shop"), Path("/w/shop"), Path("/c/1/shop")) == expected
