@@ -114,7 +114,7 @@ class Execution:
         self._repository = await asyncio.to_thread(host.repository)
         await self.mask_secrets()
         self._pending_before = _list_pending(host)
-        self._proxy = await host.proxy() if box.tier is Tier.NAMESPACES else None
+        self._proxy = await host.proxy() if box.tier.uses_proxy else None
         if box.tier is Tier.IN_PLACE:
             await self._begin_in_place()
         elif self.request.keeps_effects:

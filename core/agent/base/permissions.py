@@ -113,9 +113,9 @@ def _select_hosts(
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the named hosts that need a yes, and the reason why the network is not granted; None: it is."""
     tier = terminal.host.box.tier
-    if tier is Tier.NONE:
+    if tier.has_open_network:
         return (), None
-    if tier is not Tier.NAMESPACES:
+    if not tier.uses_proxy:
         return (), NO_NETWORK.format(f"this machine's sandbox ({tier.value})")
     hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
     denied_hosts = [host for host in hosts if not grants.can_be_asked(host)]
