@@ -70,7 +70,7 @@ def set_opaque(directory: Path | bytes | int, opaque: bool) -> None:
 def _get_attribute(directory: Path | bytes | int) -> bytes:
     if not _IS_DARWIN:
         return os.getxattr(directory, OPAQUE, follow_symlinks=isinstance(directory, int))
-    with _opened(directory) as descriptor:
+    with _open_directory(directory) as descriptor:
         text = ctypes.create_string_buffer(8)
         _check(_load_libc().fgetxattr(descriptor, OPAQUE.encode(), text, ctypes.c_size_t(8), 0, 0))
         return text.value
@@ -84,7 +84,7 @@ def _set_attribute(directory: Path | bytes | int, value: bytes | None) -> None:
         else:
             os.removexattr(directory, OPAQUE, follow_symlinks=isinstance(directory, int))
         return
-    with _opened(directory) as descriptor:
+    with _open_directory(directory) as descriptor:
         if value is not None:
             size = ctypes.c_size_t(len(value))
             _check(_load_libc().fsetxattr(descriptor, OPAQUE.encode(), value, size, 0, 0))
@@ -93,7 +93,7 @@ def _set_attribute(directory: Path | bytes | int, value: bytes | None) -> None:
 
 
 @contextmanager
-def _opened(directory: Path | bytes | int) -> Iterator[int]:
+def _open_directory(directory: Path | bytes | int) -> Iterator[int]:
     """Yield a descriptor of a directory, which is no symbolic link."""
     if isinstance(directory, int):
         yield directory

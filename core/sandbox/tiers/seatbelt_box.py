@@ -107,7 +107,7 @@ class SeatbeltBox:
         mapping = map_paths(request.env, request.workspace, lease.root, request.command)
         mark = new_id("box")
         temporary = str(scratch / "tmp")
-        own = {"HOME": str(home), "TMPDIR": temporary, _MARK_VARIABLE: mark, "AGENT_TUI_SANDBOX_TIER": self.tier.value}
+        own = {"HOME": str(home), "TMPDIR": temporary, _MARK_VARIABLE: mark}
         command = rewrite_command(request.command, request.workspace, lease.root)
         return _Launch(
             arguments=(self._program, "-f", str(profile), *_build_arguments(request, command)),

@@ -12,6 +12,7 @@ import pytest
 from core.errors import ToolFailed
 from core.filesystem.overlay_support import is_whiteout
 from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, Tier
+from core.sandbox.tiers import self_test
 from core.sandbox.tiers.seatbelt_box import SeatbeltBox
 from core.sandbox.tiers.selection import TierUnavailable, list_tiers, make_box
 
@@ -151,6 +152,18 @@ async def test_a_program_that_is_missing_is_a_refusal_and_nothing_is_left(tmp_pa
     assert refused.value.code == "box_refused"
     await box.close()
     assert list((tmp_path / "state").iterdir()) == []
+
+
+@pytest.mark.parametrize("has_proc", [True, False])
+async def test_a_system_whose_sandbox_holds_nothing_does_not_pass_the_self_test(
+    place: Place, monkeypatch: pytest.MonkeyPatch, has_proc: bool
+):
+    monkeypatch.setattr(self_test, "_HAS_PROC", has_proc)
+    monkeypatch.setattr(self_test, "SECONDS", 30.0)
+    attempts = {item.name: item for item in await self_test.run_self_test(place.box, place.top / "state")}
+    assert set(attempts) == set(self_test.ITEMS)
+    assert {name for name, item in attempts.items() if item.held} == {"workspace", "survivors"}
+    assert "a port of the host was reached" in attempts["network"].found
 
 
 @pytest.mark.skipif(Tier.SEATBELT in list_tiers(), reason="macOS")
