@@ -337,7 +337,7 @@ class _SeatbeltProcess:
 
         kill_marked_processes(_MARK_VARIABLE, self._launch.mark)
         end = monotonic() + _END
-        while survivors := [*_list_survivors(self._process.pid, self._family, self._launch.scratch)]:
+        while survivors := [*_list_survivors(self._process.pid, self._family, self._launch)]:
             for survivor in survivors:
                 with contextlib.suppress(psutil.Error):
                     survivor.kill()
@@ -359,7 +359,9 @@ def _list_descendants(pid: int) -> dict[int, float]:
     return family
 
 
-def _list_survivors(leader: int, family: Mapping[int, float], scratch: Path) -> Iterator[psutil.Process]:
+def _list_survivors(leader: int, family: Mapping[int, float], launch: _Launch) -> Iterator[psutil.Process]:
+    """Yield what the command left. A process that has left its session and lost its parent at once is known by its
+    directory, which no other process has, and by its sandbox."""
     import psutil
 
     for process in psutil.process_iter():
@@ -368,10 +370,16 @@ def _list_survivors(leader: int, family: Mapping[int, float], scratch: Path) -> 
                 family.get(process.pid) == process.create_time()
                 or os.getsid(process.pid) == leader
                 or os.getpgid(process.pid) == leader
-                or is_in_sandbox(process.pid, scratch)
+                or (process.ppid() == 1 and _is_inside(process, launch))
+                or is_in_sandbox(process.pid, launch.scratch)
             )
             if is_ours and process.status() != psutil.STATUS_ZOMBIE:
                 yield process
+
+
+def _is_inside(process: psutil.Process, launch: _Launch) -> bool:
+    directory = Path(process.cwd())
+    return any(directory.is_relative_to(os.path.realpath(place)) for place in (launch.lease.root, launch.scratch))
 
 
 def is_in_sandbox(pid: int, scratch: Path) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from core.errors import ToolFailed
 from core.filesystem.overlay_support import is_whiteout
 from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, Tier
-from core.sandbox.tiers import self_test
+from core.sandbox.tiers import seatbelt_box, self_test
 from core.sandbox.tiers.seatbelt_box import SeatbeltBox
 from core.sandbox.tiers.selection import TierUnavailable, list_tiers, make_box
 
@@ -90,7 +90,12 @@ async def test_the_projects_own_path_means_the_copy(place: Place):
     assert (place.project / "a").read_text() == "a\n"
 
 
-async def test_nothing_that_a_command_started_outlives_it(place: Place):
+@pytest.mark.parametrize("sees_environments", [True, False])
+async def test_nothing_that_a_command_started_outlives_it(
+    place: Place, monkeypatch: pytest.MonkeyPatch, sees_environments: bool
+):
+    if not sees_environments:  # of other processes, as on macOS
+        monkeypatch.setattr(seatbelt_box, "kill_marked_processes", lambda _variable, _value: None)
     sleep = f"9{os.getpid():07}"
     script = f"import os\nif os.fork() == 0:\n os.setsid()\n os.execv('/bin/sleep', ['sleep', '{sleep}'])\n"
     result, _, _ = await place.run(f'(setsid sleep {sleep} &) ; sleep {sleep} & python3 -c "{script}"; sleep 0.2')
