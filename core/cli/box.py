@@ -40,7 +40,7 @@ from core.text.counting import format_size
 from core.text.display_names import display_name, expose_controls, to_one_line
 from core.transports.session_client import SessionView
 
-TIERS = ("T1", "T2a", "T2b", "T2c", "T3", "container")
+TIERS = ("T1", "T2a", "T2b", "T2c", "T3", "M1", "container")
 
 BOX_USAGE = "agent-tui box run [--mode MODE] [--tier TIER] [--timeout SECONDS] [--keep] [--report FILE] DIR COMMAND"
 

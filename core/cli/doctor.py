@@ -49,12 +49,17 @@ UNHEARD = "not read: you have not trusted this project"
 _SHOWN = ("textual", "openai", "anthropic", "msgspec", "watchfiles")
 _WIDTH = 12
 _HELD = "sandboxed, file changes go to review"
+_MACOS_REPORT = (
+    "M1 was written from published facts and not yet run by us on a Mac. Please report these lines to the project, "
+    "whatever they say."
+)
 _MEANINGS = {
     Tier.NAMESPACES: f"{_HELD} (namespaces and an overlay)",
     Tier.BWRAP_OVERLAY: f"{_HELD} (bubblewrap and its overlay)",
     Tier.BWRAP_MOUNTED: f"{_HELD} (an overlay and bubblewrap)",
     Tier.BWRAP_COPY: f"{_HELD} (bubblewrap on a copy of the project)",
     Tier.LANDLOCK: f"{_HELD} (Landlock on a copy of the project); you are asked before each command",
+    Tier.SEATBELT: f"{_HELD} (Seatbelt on a clone of the project)",
     Tier.CONTAINER: "this container is the sandbox: commands run on a copy of the project, with no walls around them",
     Tier.IN_PLACE: "in place: commands run in your project itself, without asking",
     Tier.NONE: "not sandboxed: each command runs in your project itself, after you allow it",
@@ -213,6 +218,9 @@ def _describe_containment(report: TierReport, *, is_probed: bool) -> Iterator[st
             yield " ".join(filter(None, (f"not {trial.tier.value}: {trial.reason.rstrip('.')}{error}.", trial.cure)))
         elif is_probed:
             yield f"{trial.tier.value} blocked all attempts: {', '.join(item.name for item in trial.items)}"
+        if is_probed and trial.tier is Tier.SEATBELT:
+            yield from (f"M1 {item.name}: {'held' if item.held else item.found}" for item in trial.items)
+            yield _MACOS_REPORT
 
 
 def _describe_servers(directory: Path, settings: Settings) -> Iterator[str]:

@@ -23,6 +23,8 @@ class Tier(StrEnum):
 
     `is_contained`: effects on the project land in a layer, so commands may run in Ask and Plan. `can_run_unasked`: the
     policy `auto` runs commands without a question. `is_walled`: something keeps a command from the rest of the machine.
+    `uses_proxy`: the network is behind our proxy; `has_open_network`: it is the machine's. `mounts_cache`: the cache is
+    mounted on ~/.cache, else it has the same path as on the host.
     """
 
     NAMESPACES = "T1"
@@ -30,6 +32,7 @@ class Tier(StrEnum):
     BWRAP_MOUNTED = "T2b"
     BWRAP_COPY = "T2c"
     LANDLOCK = "T3"
+    SEATBELT = "M1"
     CONTAINER = "container"
     IN_PLACE = "in-place"
     NONE = "T4"
@@ -38,6 +41,9 @@ class Tier(StrEnum):
         self.is_contained = name not in {"in-place", "T4"}
         self.can_run_unasked = name not in {"T3", "T4"}
         self.is_walled = name not in {"container", "in-place", "T4"}
+        self.uses_proxy = name == "T1"
+        self.has_open_network = name in {"container", "in-place", "T4"}
+        self.mounts_cache = name in {"T1", "T2a", "T2b", "T2c"}
 
 
 CONTAINER_CHOICES = (Tier.CONTAINER.value, Tier.IN_PLACE.value)
@@ -105,12 +111,16 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
 
 class BoxResult(Struct, frozen=True, kw_only=True):
-    """The end of a command. `exit_code`: 128 + N for signal N, None unless it "exited". `notes`: for the user."""
+    """The end of a command. `exit_code`: 128 + N for signal N, None unless it "exited". `notes`: for the user.
+
+    `unproven`: why its result says nothing about the project as the command was to see it, "" = it does.
+    """
 
     exit_code: int | None
     end_reason: EndReason
     duration_ms: int
     notes: tuple[str, ...] = ()
+    unproven: str = ""
 
 
 class RunningCommand(Protocol):

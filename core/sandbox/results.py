@@ -14,7 +14,8 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     `ended`: as a box reports it, or "running" for the background job `job`. `directory`: its working directory,
     relative to the workspace; `effects`: one line on its changes; `tests`: the tests counted by a check (`12 passed`),
     "" = none; `notes`: for the reader of the result; `spilled_path`: the file with the whole output ("": nothing is
-    missing); `permissions`: what it was granted besides running.
+    missing); `permissions`: what it was granted besides running; `unproven`: why it proves nothing about the pending
+    changes, "" = it may.
     """
 
     exit_code: int | None
@@ -30,6 +31,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     spilled_path: str = ""
     job: str = ""
     permissions: tuple[str, ...] = ()
+    unproven: str = ""
 
 
 class JobReport(Struct, frozen=True, kw_only=True):

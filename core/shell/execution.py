@@ -74,6 +74,7 @@ class Execution:
         self._withheld = WithheldPaths()
         self._repository = RepositoryView()
         self._tests = ""
+        self._unproven: tuple[str, ...] = ()
         self._recorder: DiskRecorder | None = None
         self.running: RunningCommand | None = None
 
@@ -113,7 +114,7 @@ class Execution:
         self._repository = await asyncio.to_thread(host.repository)
         await self.mask_secrets()
         self._pending_before = _list_pending(host)
-        self._proxy = await host.proxy() if box.tier is Tier.NAMESPACES else None
+        self._proxy = await host.proxy() if box.tier.uses_proxy else None
         if box.tier is Tier.IN_PLACE:
             await self._begin_in_place()
         elif self.request.keeps_effects:
@@ -260,6 +261,9 @@ class Execution:
             return  # a runner that exits with 0 but reports failures, or no test at all, proves nothing
         if not check_result.exit_code and is_silent_run(request.command, self.output.render_text()):
             return  # nor does a silent one
+        if box_result.unproven:
+            self._unproven = (box_result.unproven,)
+            return
         self._tests = counts.format() if counts is not None else ""
         start_path = host.workspace.root / self._start_directory
         paths = tuple(os.path.relpath(start_path / path, host.workspace.root) for path in check_result.paths)
@@ -298,7 +302,12 @@ class Execution:
             directory=self._shell.directory,
             effects=effects,
             tests=self._tests,
-            notes=(*box_result.notes, *self._withheld.notes, *([SECRETS_HIDDEN] if self._masker.masked_count else ())),
+            notes=(
+                *box_result.notes,
+                *self._unproven,
+                *self._withheld.notes,
+                *([SECRETS_HIDDEN] if self._masker.masked_count else ()),
+            ),
             spilled_path=self.output.spilled_path,
         )
 

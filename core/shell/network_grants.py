@@ -263,7 +263,7 @@ class NetworkGrants:
 
 def explain_unreachable(service: str, tier: Tier, environment: Mapping[str, str]) -> str | None:
     """Explain why a service can't be reached from a box of this tier, even if granted; None: it can."""
-    if tier is not Tier.NAMESPACES:
+    if not tier.uses_proxy:
         return ONLY_T1.format(service, tier.value)
     if service == "wayland":
         return NO_WAYLAND

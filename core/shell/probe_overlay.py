@@ -83,8 +83,7 @@ class ProbeOverlay:
         except BaseException:
             self.close(run)
             raise
-        is_bound = tier not in {Tier.LANDLOCK, Tier.NONE}  # there the cache has the same path as on the host
-        inside = find_home(build_environment(os.environ)) / ".cache" / log.name if is_bound else log
+        inside = find_home(build_environment(os.environ)) / ".cache" / log.name if tier.mounts_cache else log
         env = {LOG_VARIABLE: str(inside), **({URL_VARIABLE: url} if url else {})}
         over = (layer,) if layer.exists() else ()
         return ProbeMount(

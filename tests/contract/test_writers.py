@@ -87,6 +87,7 @@ WRITERS: dict[str, str] = {
     "core.sandbox.tiers.project_copy": "a command's copy of the project, and the layer of its changes",
     "core.sandbox.tiers.session_copy": "the session's copies of the project, in the state directory",
     "core.sandbox.tiers.clone_files": "files of a copy of the project, and of the layer of a command's changes",
+    "core.sandbox.tiers.seatbelt_box": f"{STARTS}; their scratch directories, in the state directory",
     "core.sandbox.inside.fork_server": BOX,
     "core.sandbox.inside.port_forward": BOX,
     "core.sandbox.inside.kernel": KERNEL,

@@ -38,6 +38,7 @@ TIERS: Final = {
     "T1": "namespaces",
     "T2": "bubblewrap",
     "T3": "Landlock",
+    "M1": "Seatbelt, on a clone of the project",
     "T4": "none, nothing contains what commands do",
     "container": "this container; commands run on a copy of the project",
     "in-place": "none, commands change the project itself",

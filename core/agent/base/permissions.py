@@ -55,6 +55,10 @@ TOO_MANY = "{} was not granted: at most {} services can be requested at once."
 MAX_SERVICES = 4  # the question names all of them
 DENIED = "{} was not granted: one of the user's rules denies {}."
 WANTS_TARGETS = "It asks to reach {} for this one command"
+NO_JOBS = (
+    "Background commands can't be sandboxed on this machine, so none is started. Run it in the foreground with a long "
+    "enough timeout, or ask the user to start it."
+)
 UNTRUSTED = "The user has not trusted this project, and commands are not sandboxed here."
 ALWAYS_GRANTED = frozenset({"call_tool", "finish", "search_tools"})
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
@@ -113,9 +117,9 @@ def _select_hosts(
 ) -> tuple[tuple[str, ...], str | None]:
     """Return the named hosts that need a yes, and the reason why the network is not granted; None: it is."""
     tier = terminal.host.box.tier
-    if tier is Tier.NONE:
+    if tier.has_open_network:
         return (), None
-    if tier is not Tier.NAMESPACES:
+    if not tier.uses_proxy:
         return (), NO_NETWORK.format(f"this machine's sandbox ({tier.value})")
     hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
     denied_hosts = [host for host in hosts if not grants.can_be_asked(host)]
@@ -348,6 +352,9 @@ class CallPermissions(Struct):
             return self._decide_on_external(generic_tool)
         if isinstance(generic_tool, SearchTools):
             return PolicyDecision(choice="allow")
+        is_job = isinstance(generic_tool, RunTerminalCmd) and generic_tool.is_background
+        if is_job and self.terminal.host.box.tier is Tier.NONE:
+            return PolicyDecision(choice="deny", reason=NO_JOBS)  # a question would be in vain
         if access not in PATH_ACCESSES:
             return self._decide_on_call(access, tool, is_typed=is_typed)
         guard, strictest_decision = self.build_path_guard(tool=tool.name), PolicyDecision(choice="allow")

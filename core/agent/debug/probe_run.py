@@ -24,7 +24,6 @@ from core.protocol.documents import Question
 from core.protocol.events import ProbeLogged, QuestionAsked, ReproduceEnded, ReproduceRequested, RunRecorded, ToolOutput
 from core.protocol.events.debug import ReproduceOutcome
 from core.protocol.review import Origin
-from core.sandbox.box import Tier
 from core.sandbox.inside.messages import PROXY_PORT
 from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandRequest
@@ -176,7 +175,7 @@ class ProbeRunner:
         """Return the collector's URL for the run; a box without the machine's network uses the proxy."""
         if collector is None:
             return ""
-        has_own = self._host.box.tier is Tier.NAMESPACES
+        has_own = self._host.box.tier.uses_proxy
         return f"http://127.0.0.1:{PROXY_PORT}{collector.path}" if has_own else collector.url
 
     async def _stop_collector(self, collector: LogCollector | None) -> None:

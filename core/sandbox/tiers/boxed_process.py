@@ -49,12 +49,13 @@ _PROBE_HINT = "`agent-tui doctor --probe` checks whether the sandbox of this mac
 class PreparedLaunch(Struct, kw_only=True):
     """A command to start. `finish` runs in a thread when it has ended and returns notes for the user.
 
-    `undo` runs instead if the command was not started.
+    `undo` runs instead if the command was not started. `unproven`: as in `BoxResult`.
     """
 
     message: Mapping[str, object]
     finish: Callable[[], tuple[str, ...]]
     undo: Callable[[], tuple[str, ...]]
+    unproven: str = ""
 
 
 class BoxedProcess(ABC):
@@ -246,6 +247,7 @@ class BoxedProcess(ABC):
             end_reason=end_reason,
             duration_ms=round((monotonic() - self._started_at) * 1000),
             notes=notes,
+            unproven=self._launch.unproven,
         )
 
 

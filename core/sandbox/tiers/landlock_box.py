@@ -32,6 +32,7 @@ from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.host_view import find_credentials
 from core.sandbox.inside.landlock import EVERYTHING, READ, USE
+from core.sandbox.other_path import map_paths, rewrite_command
 from core.sandbox.tiers.boxed_process import (
     BoxedProcess,
     Listeners,
@@ -94,11 +95,13 @@ class LandlockBox(SupervisedBox):
             finally:
                 remove_copy(scratch)
 
-        message = _build_message(request, copy.root, {"HOME": str(home), "TMPDIR": str(scratch / "tmp")})
+        mapping = map_paths(request.env, request.workspace, copy.root, request.command)
+        message = _build_message(request, copy.root, {**mapping.env, "HOME": str(home), "TMPDIR": str(scratch / "tmp")})
         return PreparedLaunch(
             message={**message, "rules": rules, "user": user},
             finish=lambda: finish(request.upper),
             undo=lambda: finish(None),
+            unproven=mapping.problem,
         )
 
 
@@ -295,10 +298,15 @@ class ContainerBox(SupervisedBox):
         def finish(upper: Path | None) -> tuple[str, ...]:
             return lease.collect(upper, has_survivors=has_marked_processes(BOX_VARIABLE, self._mark))
 
+        mapping = map_paths(request.env, request.workspace, lease.root, request.command)
+        command = rewrite_command(request.command, request.workspace, lease.root)  # nothing else keeps it from there
+        mapped_request = structs.replace(request, command=command)
+        message = _build_message(mapped_request, lease.root, {**mapping.env, BOX_VARIABLE: self._mark})
         return PreparedLaunch(
-            message={**_build_message(request, lease.root, {BOX_VARIABLE: self._mark}), "leaves_processes": True},
+            message={**message, "leaves_processes": True},
             finish=lambda: finish(request.upper),
             undo=lambda: finish(None),
+            unproven=mapping.problem,
         )
 
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess:

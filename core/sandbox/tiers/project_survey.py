@@ -71,7 +71,8 @@ class Survey:
         self._root = os.fsencode(request.workspace)
         self._lowers = [os.fsencode(lower) for lower in request.lowers]
         self._withheld = {os.fsencode(path) for path in (*request.withheld, *request.masked)}
-        self._mounted = set(list_mounts_below(self._root))
+        self._mounted = _find_mounts(self._root)
+        self._device = os.lstat(self._root).st_dev
         self._limits = limits
         self._size = 0
         self._ignored_left = (limits.ignored_size, limits.ignored_files)
@@ -111,7 +112,12 @@ class Survey:
         self, child: bytes, name: bytes, entries: list[StackedEntry], is_ignored: Callable[[str, bool], bool] | None
     ) -> bool:
         path = entries[0].path
-        return path in self._mounted or (self._is_ignored(child, name, entries, is_ignored) and not self._reserve(path))
+        is_mounted = (
+            path in self._mounted
+            if self._mounted is not None
+            else entries[0].info.st_dev != self._device and path.startswith(self._root + b"/")
+        )
+        return is_mounted or (self._is_ignored(child, name, entries, is_ignored) and not self._reserve(path))
 
     def _is_ignored(
         self, child: bytes, name: bytes, entries: list[StackedEntry], is_ignored: Callable[[str, bool], bool] | None
@@ -145,6 +151,14 @@ class Survey:
             raise build_refusal(f"more than {self._limits.size:,} bytes of files")
         if len(self.entries) % ENTRIES_PER_CLOCK_CHECK == 0 and monotonic() > self._deadline:
             raise build_refusal(f"more files than can be counted in {self._limits.seconds:g} s")
+
+
+def _find_mounts(root: bytes) -> set[bytes] | None:
+    """Return the mount points below the workspace; None without a table of mounts (macOS), where devices tell."""
+    try:
+        return set(list_mounts_below(root))
+    except FileNotFoundError:
+        return None
 
 
 def _build_entry(path: bytes, entry: StackedEntry, kind: CopyKind) -> SurveyEntry:

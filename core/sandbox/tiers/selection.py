@@ -122,6 +122,11 @@ class TierUnavailable(Exception):
         self.reason, self.cure, self.errno = reason, cure, errno
 
 
+def list_tiers() -> tuple[Tier, ...]:
+    """Return the tiers that this system may have, strongest first."""
+    return (Tier.SEATBELT,) if sys.platform == "darwin" else TIERS_BY_STRENGTH
+
+
 async def open_box(
     state: Path, *, tier: Tier | None = None, workspace: Path | None = None
 ) -> tuple[Box | None, TierReport]:
@@ -168,7 +173,7 @@ async def find_tier(state: Path, *, try_all: bool = False) -> TierReport:
     If a tier was only too slow (a busy machine), nothing is cached: the next start tries again.
     """
     reasons: list[TierTrial] = []
-    for tier in TIERS_BY_STRENGTH:
+    for tier in list_tiers():
         reasons.append(await try_tier(tier, state))
         if reasons[-1].ok and not try_all:
             break
@@ -244,6 +249,16 @@ def _make_landlock_box(_tier: Tier, state: Path) -> Box:
     return landlock_box.LandlockBox(state)
 
 
+def _make_seatbelt_box(_tier: Tier, state: Path) -> Box:
+    from core.sandbox.tiers import seatbelt_box
+
+    if Tier.SEATBELT not in list_tiers():
+        raise TierUnavailable("only macOS has Seatbelt", "", "ENOSYS")
+    if not os.access(seatbelt_box.PROGRAM, os.X_OK):
+        raise TierUnavailable(f"{seatbelt_box.PROGRAM} is missing", "", "ENOENT")
+    return seatbelt_box.SeatbeltBox(state)
+
+
 def _make_container_box(tier: Tier, state: Path) -> Box:
     from core.sandbox.tiers.landlock_box import ContainerBox
 
@@ -256,6 +271,7 @@ _BOX_MAKERS: dict[Tier, Callable[[Tier, Path], Box]] = {
     Tier.BWRAP_MOUNTED: _make_bwrap_box,
     Tier.BWRAP_COPY: _make_bwrap_box,
     Tier.LANDLOCK: _make_landlock_box,
+    Tier.SEATBELT: _make_seatbelt_box,
     Tier.CONTAINER: _make_container_box,
     Tier.IN_PLACE: _make_container_box,
 }

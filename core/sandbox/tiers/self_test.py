@@ -22,17 +22,18 @@ from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper, is_wh
 from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
-from core.sandbox.box import Box, BoxLimits, BoxRequest
+from core.sandbox.box import Box, BoxLimits, BoxRequest, Tier
 from core.sandbox.host_view import build_environment, is_open_to_all
 from core.sandbox.inside.landlock import get_abi_version
 from core.sandbox.tiers.boxed_process import ISOLATION
 
 SECONDS = 2.0
 _SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/local/bin/python3")
+_HAS_PROC = Path("/proc/self/fd").is_dir()
 _SECRET = "not to be read"
 _SCRIPT = """\
 import _socket, os, sys, time
-private, shared, port, abstract, bystander, token = sys.argv[1:]
+private, shared, sockets, port, abstract, bystander, token = sys.argv[1:]
 def tried(name, act):
     try:
         act()
@@ -49,9 +50,10 @@ write("changed", b"new"), write("made", b"new"), os.unlink("removed")
 tried("secret", lambda: os.open(private + "/secret", os.O_RDONLY))
 tried("outside", lambda: write(private + "/outside", b"new"))
 tried("tcp", lambda: connect(_socket.AF_INET, ("127.0.0.1", int(port))))
-tried("path", lambda: connect(_socket.AF_UNIX, private + "/socket"))
-tried("shared", lambda: connect(_socket.AF_UNIX, shared + "/socket"))
-tried("abstract", lambda: connect(_socket.AF_UNIX, b"\\0" + abstract.encode()))
+tried("path", lambda: connect(_socket.AF_UNIX, sockets + "/private/socket"))
+tried("shared", lambda: connect(_socket.AF_UNIX, sockets + "/shared/socket"))
+if sys.platform == "linux":
+    tried("abstract", lambda: connect(_socket.AF_UNIX, b"\\0" + abstract.encode()))
 if bystander != "0":
     tried("kill", lambda: os.kill(int(bystander), 15))
 if os.fork() == 0:
@@ -121,9 +123,15 @@ class _TestBed:
         (self._root / "private" / "secret").write_text(_SECRET)
         self._sockets = [socket.socket(), *(socket.socket(socket.AF_UNIX) for _ in range(3))]
         self._sockets[0].bind(("127.0.0.1", 0))
-        self._bind_path(self._sockets[1], "private")
-        self._bind_path(self._sockets[3], "shared")
-        self._sockets[2].bind(b"\0" + self._token.encode())
+        self._link = Path(tempfile.mkdtemp(prefix="agent-tui-"), "p") if not _HAS_PROC else self._root
+        if not _HAS_PROC:  # the path may be too long for a socket address
+            self._link.symlink_to(self._root)
+        self._bind_path(self._sockets[1], "private/socket")
+        self._bind_path(self._sockets[3], "shared/socket")
+        if _HAS_PROC:
+            self._sockets[2].bind(b"\0" + self._token.encode())
+        else:  # there are no abstract sockets
+            self._bind_path(self._sockets[2], "private/other")
         for listener in self._sockets:
             listener.listen(4)
             listener.setblocking(False)
@@ -135,19 +143,24 @@ class _TestBed:
         self._bystander.wait()
         for listener in self._sockets:
             listener.close()
-        for directory in {self._root, self._layers}:
+        directories = {self._root, self._layers, *([] if self._link == self._root else [self._link.parent])}
+        for directory in directories:
             with contextlib.suppress(OSError):
                 remove_tree(directory)
 
     def _bind_path(self, listening: socket.socket, name: str) -> None:
-        """Bind by descriptor, since the path may be too long for a socket address."""
-        directory = os.open(self._root / name, os.O_PATH | os.O_DIRECTORY)
+        """Bind by descriptor or by a short link, since the path may be too long for a socket address."""
+        path = self._link / name
+        if not _HAS_PROC:
+            listening.bind(str(path))
+            return
+        directory = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
         try:
-            listening.bind(f"/proc/self/fd/{directory}/socket")
+            listening.bind(f"/proc/self/fd/{directory}/{path.name}")
         finally:
             os.close(directory)
 
-    def build_request(self, env: Mapping[str, str], tier: str) -> BoxRequest:
+    def build_request(self, env: Mapping[str, str], tier: Tier) -> BoxRequest:
         private, shared_directory, port = (
             self._root / "private",
             self._root / "shared",
@@ -155,9 +168,9 @@ class _TestBed:
         )
         python = find_open_python()
         # Below ABI 6 Landlock does not stop signals; the tier is offered with that warning, and asks for every command.
-        bystander = 0 if tier == "T3" and get_abi_version() < 6 else self._bystander.pid
+        bystander = 0 if tier is Tier.LANDLOCK and get_abi_version() < 6 else self._bystander.pid
         words = [python, *ISOLATION, "-c", _SCRIPT]
-        words += map(str, (private, shared_directory, port, self._token, bystander, self._token))
+        words += map(str, (private, shared_directory, self._link, port, self._token, bystander, self._token))
         return BoxRequest(
             workspace=self._root / "project",
             command=shlex.join(words),
@@ -221,11 +234,23 @@ def _has_whiteout(path: Path) -> bool:
 def _kill_survivor(token: str) -> bool:
     """Kill a process that has the token among its arguments; return True if there was one."""
     has_survivor = False
-    for path in Path("/proc").iterdir():
-        if not path.name.isdigit() or int(path.name) == os.getpid():
-            continue
-        with contextlib.suppress(OSError):
-            if token.encode() in (path / "cmdline").read_bytes():
-                has_survivor = True
-                os.kill(int(path.name), signal.SIGKILL)
+    for pid, words in _list_command_lines():
+        if pid != os.getpid() and token.encode() in words:
+            has_survivor = True
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
     return has_survivor
+
+
+def _list_command_lines() -> Iterator[tuple[int, bytes]]:
+    if not _HAS_PROC:
+        import psutil  # type: ignore[import-untyped]
+
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                yield process.pid, "\0".join(process.cmdline()).encode()
+        return
+    for path in Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            if path.name.isdigit():
+                yield int(path.name), (path / "cmdline").read_bytes()

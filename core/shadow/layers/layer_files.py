@@ -17,7 +17,7 @@ from shutil import copyfileobj
 
 from core.filesystem.atomic_write import create_file
 from core.filesystem.open_beneath import DirectoryCursor, open_beneath, open_parent
-from core.filesystem.overlay_support import is_opaque, is_whiteout, set_opaque
+from core.filesystem.overlay_support import is_opaque, is_whiteout, make_whiteout, set_opaque
 from core.filesystem.removal import remove_path
 from core.protocol.paths import list_parents
 from core.protocol.review import FileState
@@ -117,7 +117,7 @@ def _link_at(source: tuple[int, bytes], target: tuple[int, bytes]) -> None:
     except OSError:
         stats = os.stat(name, dir_fd=source_parent, follow_symlinks=False)
         if is_whiteout(stats):
-            os.mknod(other, stat.S_IFCHR, os.makedev(0, 0), dir_fd=target_parent)
+            make_whiteout(other, dir_fd=target_parent)
         elif stat.S_ISREG(stats.st_mode) or stat.S_ISLNK(stats.st_mode):
             copy_file(source, target, sync=False)
         else:

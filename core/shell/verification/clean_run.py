@@ -153,6 +153,7 @@ class CleanRun:
             effects=DISCARDED,
             notes=(*box_result.notes, *self._withheld.notes, *secret_notes),
             spilled_path=self._output.spilled_path,
+            unproven=box_result.unproven,
         )
 
 
@@ -176,10 +177,10 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
         reason = result.ended.replace("_", " ")
         return CleanOutcome("unclear", f"{command_text} could not be run clean: it did not finish ({reason}).")
     counts = find_run_counts(result.output, result.exit_code)
-    if result.exit_code:
-        return _judge_failure(command_text, result.exit_code, missing)._replace(counts=counts)
-    if counts is not None and counts.failed:
-        return CleanOutcome("failed", f"{command_text} exited with 0 and counted {counts.format()}.", counts)
+    if result.unproven:
+        return CleanOutcome("unclear", f"{command_text} could not be run clean: {result.unproven}", counts)
+    if result.exit_code or (counts is not None and counts.failed):
+        return _judge_failure(command_text, result.exit_code, missing, counts)
     if counts is not None and not counts.passed:
         return CleanOutcome("unclear", f"{command_text} ran no passing test: zero tests prove nothing.", counts)
     if counts is None and kind == "tests" and has_run_nothing(command, result.output):
@@ -193,16 +194,20 @@ def has_run_nothing(command: str, output: str) -> bool:
     return bool(_COUNTING.search(command) or _NOTHING_RAN.search(output)) or is_silent_run(command, output)
 
 
-def _judge_failure(command_text: str, code: int, missing: Sequence[str]) -> CleanOutcome:
+def _judge_failure(command_text: str, code: int, missing: Sequence[str], counts: CountedTests | None) -> CleanOutcome:
+    if not code and counts is not None:
+        return CleanOutcome("failed", f"{command_text} exited with 0 and counted {counts.format()}.", counts)
     if missing:
         suffix = f" and {len(missing) - MAX_NAMED} more" if len(missing) > MAX_NAMED else ""
         names = f"{', '.join(missing[:MAX_NAMED])}{suffix}"
         detail = f"it exited with {code} without the ignored files that the session's commands left ({names})"
-        return CleanOutcome("unclear", f"{command_text} could not be run clean: {detail}.")
+        return CleanOutcome("unclear", f"{command_text} could not be run clean: {detail}.", counts)
     if code in _NOT_FOUND:
         detail = f"a program it needs can't be started outside the session (exit code {code})"
-        return CleanOutcome("unclear", f"{command_text} could not be run clean: {detail}.")
-    return CleanOutcome("failed", f"{command_text} failed when run again, alone in a clean layer (exit code {code}).")
+        return CleanOutcome("unclear", f"{command_text} could not be run clean: {detail}.", counts)
+    return CleanOutcome(
+        "failed", f"{command_text} failed when run again, alone in a clean layer (exit code {code}).", counts
+    )
 
 
 def build_verification(

@@ -186,3 +186,50 @@ async def test_what_is_too_large_to_copy_is_read_in_place(tmp_path: Path):
     assert "Permission denied" in "".join(heard)
     assert ended.notes == ("Read-only in this tier, because too large to copy: node_modules",)
     assert list((tmp_path / "state").iterdir()) == []
+
+
+_HOOK = "import __editable___shop_1_finder; __editable___shop_1_finder.install()\n"
+_FINDER = """\
+import importlib.util, sys
+MAPPING: dict[str, str] = {{'shop': '{}/src/shop'}}
+NAMESPACES: dict[str, list[str]] = {{}}
+class Finder:
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        place = MAPPING.get(name)
+        return importlib.util.spec_from_file_location(name, place + '/__init__.py') if place else None
+def install():
+    sys.meta_path.append(Finder)
+"""
+
+
+@pytest.mark.parametrize("style", ["path", "finder"])
+async def test_an_editable_installation_gives_the_text_of_the_copy(locked: Boxed, style: str):
+    at = locked.workspace
+    library = "work/project/.venv/lib/python3.11/site-packages"
+    locked.write("work/project/.venv/pyvenv.cfg", "home = /usr/bin\nversion = 3.11\n")
+    if style == "path":
+        locked.write(f"{library}/__editable__.shop-1.pth", f"{at}/src\n")
+    else:
+        locked.write(f"{library}/__editable__.shop-1.pth", _HOOK)
+        locked.write(f"{library}/__editable___shop_1_finder.py", _FINDER.format(at))
+    interpreter = at / ".venv" / "bin" / "python"
+    interpreter.parent.mkdir()
+    interpreter.symlink_to("/usr/bin/python3")
+    locked.write("work/project/src/shop/__init__.py", "TEXT = 'original'\n")
+    locked.write("state/layer/src/shop/__init__.py", "TEXT = 'pending'\n")
+    env = {**locked.env(), "PATH": f"{at}/.venv/bin:{SYSTEM_PATH}", "VIRTUAL_ENV": str(at / ".venv")}
+    script = "import shop; print(shop.TEXT, shop.__file__)"
+    ran = await locked.run(f'cd /tmp && python -c "{script}"', env=env, lowers=(locked.state / "layer",))
+    assert ran.output.split()[0] == "pending", ran.output
+    assert str(at) not in ran.output
+    assert ran.exit.unproven == ""
+
+
+async def test_a_run_that_may_import_the_original_is_no_evidence(locked: Boxed):
+    library = "work/project/.venv/lib/python3.11/site-packages"
+    locked.write("work/project/.venv/pyvenv.cfg", "home = /usr/bin\n")
+    locked.write(f"{library}/shop.pth", "import _shop_loader\n")
+    locked.write(f"{library}/_shop_loader.py", f"PLACE = '{locked.workspace}/build'\n")
+    assert "import hook _shop_loader" in (await locked.run("echo pytest")).exit.unproven
+    assert (await locked.run("npm --version; true")).exit.unproven == ""

@@ -9,6 +9,7 @@ import pytest
 from core.errors import ToolFailed
 from core.filesystem.removal import remove_tree
 from core.sandbox.box import BoxRequest
+from core.sandbox.tiers import project_survey
 from core.sandbox.tiers.project_copy import ProjectCopy, copy_project, move_changes, remove_copy
 from core.sandbox.tiers.project_survey import CopyLimits
 from tests.support.deep import deepen
@@ -215,3 +216,26 @@ def test_n15_what_no_path_can_name_is_refused_and_nothing_is_left(project: Path)
         copied(project)
     assert not (project.parent / "copy").exists()
     remove_tree(project)
+
+
+def test_without_a_table_of_mounts_another_device_is_held(project: Path, monkeypatch: pytest.MonkeyPatch):
+    def fail(_root: bytes) -> list[bytes]:
+        raise FileNotFoundError(2, "No such file or directory", "/proc/self/mountinfo")
+
+    monkeypatch.setattr(project_survey, "list_mounts_below", fail)
+    assert copied(project).held == []
+    remove_copy(project.parent / "copy")
+    (project / "mounted").mkdir()
+    lstat, scan = os.lstat, project_survey.merge_directories
+
+    def mount(stack: list[bytes], bottom: bytes) -> dict[bytes, list[project_survey.StackedEntry]]:
+        entries = scan(stack, bottom)
+        if b"mounted" in entries:
+            values = list(lstat(entries[b"mounted"][0].path))
+            values[2] += 1  # st_dev
+            entry = entries[b"mounted"][0]._replace(info=os.stat_result(values))
+            entries[b"mounted"] = [entry]
+        return entries
+
+    monkeypatch.setattr(project_survey, "merge_directories", mount)
+    assert copied(project).held == [b"mounted"]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.errors import ToolFailed
+from core.filesystem import overlay_support
 from core.filesystem.overlay_support import SHARED_MEMORY, can_hold_upper
 from core.filesystem.removal import remove_tree
 from core.sandbox.box import BoxRequest
@@ -50,7 +51,15 @@ def make_layers(top: Path, edits_by_layer: list[list[Edit]]) -> list[Path]:
     return layers
 
 
-@settings(max_examples=50, deadline=None)
+@pytest.fixture(scope="module", params=["linux", "darwin"], autouse=True)
+def encoding(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The marks of layers as overlayfs has them, and as they are on macOS."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(overlay_support, "_IS_DARWIN", request.param == "darwin")
+        yield
+
+
+@settings(max_examples=40, deadline=None)
 @given(EDITS, LAYERS, st.lists(_COMMAND, min_size=1, max_size=4), st.booleans())
 def test_a_layer_over_the_old_view_is_what_the_command_left(
     tree: list[Edit], raw_layers: list[list[Edit]], commands: list[tuple[list[Edit], bool, list[Edit]]], keep: bool
