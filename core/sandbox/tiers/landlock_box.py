@@ -60,6 +60,8 @@ _VARIABLE = ("/var/lib/dpkg", "/var/lib/rpm", "/var/cache/fontconfig", "/var/lib
 _MOST_NAMED = 3
 _ANY_OWNER = "\n[safe]\n\tdirectory = *\n"
 BOX_VARIABLE: Final = "AGENT_TUI_BOX"
+# A larger part would be a link to the original, and nothing keeps a command from writing there.
+_CONTAINER_LIMITS = CopyLimits(seconds=60, size=8 << 30, ignored_size=8 << 30, ignored_files=1_000_000)
 _FIRST_FREE_ID = 60_913  # above the ids of users and below those of containers
 
 
@@ -286,7 +288,7 @@ class ContainerBox(SupervisedBox):
 
     def __init__(self, tier: Tier, state: Path, copy_limits: CopyLimits | None = None) -> None:
         super().__init__(tier, state)
-        self._copies = SessionCopies(state, limits=copy_limits)
+        self._copies = SessionCopies(state, limits=copy_limits or _CONTAINER_LIMITS)
         self._mark = new_id("box")
 
     def _prepare_launch(self, request: BoxRequest) -> PreparedLaunch:
