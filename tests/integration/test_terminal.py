@@ -6,9 +6,12 @@ import pytest
 
 from core.errors import ToolFailed
 from core.protocol import events as ev
+from core.sandbox.box import Tier
 from tests.support.agent_case import Case, calls, says
 from tests.support.boxes import boxed, command
 from tests.support.history import faults
+
+TEST_A = "import unittest\n\n\nclass TestA(unittest.TestCase):\n    def test_a(self):\n        self.assertTrue(True)\n"
 
 
 def pending(case: Case) -> dict[str, tuple[str, object]]:
@@ -213,6 +216,26 @@ async def test_checks_are_recorded_for_what_was_pending_all_the_time(tmp_path):
         checks = [event.check for event in case.of(ev.CheckRecorded)]
         assert len(checks) == 2
         assert case.state.changes["test_a.py"].check == checks[-1]
+
+
+@pytest.mark.parametrize("is_led_away", [True, False])
+async def test_a_check_whose_python_may_have_run_the_original_is_none(tmp_path, is_led_away):
+    steps = [
+        calls(("write", {"file_path": "test_a.py", "contents": TEST_A})),
+        command("python3 -m unittest test_a"),
+        says("."),
+    ]
+    async with boxed(tmp_path, *steps, tier=Tier.LANDLOCK) as case:
+        library = case.project / ".venv" / "lib" / "python3.11" / "site-packages"
+        library.mkdir(parents=True)
+        (case.project / ".venv" / "pyvenv.cfg").write_text("home = /usr/bin\n")
+        (library / "a.pth").write_text("import _a_loader\n")
+        (library / "_a_loader.py").write_text(f"PLACE = {str(case.project) if is_led_away else ''!r}\n")
+        case.answer_approvals("allow_once")
+        await case.turn()
+        assert "OK" in case.results()[1]
+        assert len(case.of(ev.CheckRecorded)) == (0 if is_led_away else 1)
+        assert ("proves nothing about the pending changes" in case.results()[1]) is is_led_away
 
 
 async def test_s12_a_box_that_can_not_start_a_command_is_an_error_and_nothing_runs(tmp_path):

@@ -193,6 +193,17 @@ async def test_a_command_runs_only_with_consent(tmp_path, decision, ran):
     assert case.of(ev.ToolFinished)[0].status == ("completed" if ran else "denied")
 
 
+async def test_nobody_is_asked_for_a_job_that_nothing_can_sandbox(tmp_path):
+    call = ("run_terminal_cmd", {"command": "touch made", "is_background": True})
+    case = Case(tmp_path, calls(call), says("."))
+    case.answer_approvals("allow_once")
+    await case.turn()
+    assert case.of(ev.ApprovalRequested) == []
+    assert "Background commands can't be sandboxed on this machine" in case.results()[0]
+    assert "in the foreground" in case.results()[0]
+    assert not (case.project / "made").exists()
+
+
 async def test_m12_a_yes_to_what_a_subagents_parent_may_no_longer_do_runs_nothing(tmp_path):
     case, granted = Case(tmp_path, calls(("run_terminal_cmd", {"command": "touch made"})), says(".")), set(Access)
     case.session.permissions.subagent_limits = SubagentLimits(
