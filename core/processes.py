@@ -71,6 +71,7 @@ class ProcessFamily:
         self._seen = frozenset(psutil.pids())
         self._members: dict[int, psutil.Process] = {}
         self._groups: set[int] = set()
+        self._own_groups = {os.getpgid(0), os.getsid(0)}  # whoever is in them need not be of the family
 
     def add(self, pid: int) -> None:
         """Add a process, with its group and session."""
@@ -78,7 +79,7 @@ class ProcessFamily:
 
         with suppress(psutil.Error, OSError):
             self._members[pid] = psutil.Process(pid)
-            self._groups |= {os.getpgid(pid), os.getsid(pid)}
+            self._groups |= {os.getpgid(pid), os.getsid(pid)} - self._own_groups
 
     def look(self) -> None:
         """Add the processes that have joined the family."""
@@ -87,7 +88,8 @@ class ProcessFamily:
         pids = frozenset(psutil.pids())
         for pid in self._members.keys() & pids:
             with suppress(OSError):  # one that was known may lead a session of its own by now
-                self._groups |= {os.getpgid(pid), os.getsid(pid)} if self._members[pid].is_running() else set()
+                groups = {os.getpgid(pid), os.getsid(pid)} if self._members[pid].is_running() else set()
+                self._groups |= groups - self._own_groups
         new_pids = sorted(pids - self._seen - self._members.keys())
         while joined := [pid for pid in new_pids if self._belongs(pid)]:
             for pid in joined:

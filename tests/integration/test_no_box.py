@@ -61,6 +61,22 @@ def test_m13_s12_without_a_screen_no_command_runs_whatever_is_allowed(project, t
     assert sorted(path.name for path in project.iterdir()) == ["a.py"]
 
 
+@pytest.mark.parametrize("rule", ["Shell(*)", "Machine(make test)"])
+def test_s12_no_command_is_offered_where_none_can_run(project, tmp_path, rule):
+    (get_config_dir() / "config.toml").write_text(f'[permissions]\nallow = ["{rule}"]\n')
+    place = tmp_path / "script.yaml"
+    place.write_text(json.dumps({"turns": [{"steps": ["Done."]}]}))
+    file = tmp_path / "run.json"
+    on_a_bare_machine(project, "-p", "Do it", "--trust", "--model", f"scripted/{place}", "--trajectory", str(file))
+    trajectory = json.loads(file.read_text())
+    names = {definition["function"]["name"] for definition in trajectory["agent"]["tool_definitions"]}
+    text = "\n".join(step["message"] for step in trajectory["steps"])
+    assert "approves it" not in text
+    assert ("run_terminal_cmd" in names) is rule.startswith("Machine")
+    assert ("No command can run here" in text) is rule.startswith("Shell")
+    assert ("only those that a rule of the user allows" in text) is rule.startswith("Machine")
+
+
 def test_s12_box_run_and_doctor_say_why_and_what_would_help(project):
     ended = on_a_bare_machine(project, "box", "run", ".", "touch made")
     assert (ended.returncode, ended.stdout) == (125, "")

@@ -21,7 +21,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def sleeper():
-    process = subprocess.Popen(SLEEPER, stdout=subprocess.PIPE, env={"TEST_MARK": "one"})
+    process = subprocess.Popen(SLEEPER, stdout=subprocess.PIPE, env={"TEST_MARK": str(os.getpid())})
     process.stdout.readline()
     yield process
     process.kill()
@@ -44,7 +44,7 @@ def test_what_is_no_process_is_not_alive(pid):
 
 
 def test_marked_processes_and_descendants_are_listed(sleeper):
-    assert [process.pid for process in find_marked_processes("TEST_MARK", "one")] == [sleeper.pid]
+    assert [process.pid for process in find_marked_processes("TEST_MARK", str(os.getpid()))] == [sleeper.pid]
     assert sleeper.pid in {process.pid for process in list_descendants(os.getpid())}
     kill_process(psutil.Process(sleeper.pid))
     assert sleeper.wait() == -9
@@ -61,9 +61,9 @@ def test_a_family_has_a_child_that_left_the_session_and_lost_its_parent():
     family.look()
     parent.communicate()
     assert [process.pid for process in family.list_living()] == [child]
-    process = psutil.Process(child)
-    kill_process(process)
-    psutil.wait_procs([process], timeout=30)
+    child_process = psutil.Process(child)
+    kill_process(child_process)
+    child_process.wait(timeout=30)
     assert family.list_living() == []
 
 
