@@ -12,7 +12,7 @@ HASHES ?= on
 BACKEND := hatchling
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all slow fuzz mutations subjects lint types format bench pictures gallery lock clean
+.PHONY: help run test test-all slow fuzz mutations subjects lint types format bench pictures gallery lock dist clean
 
 help:
 	@echo "make run    start agent-tui         (ARGS='--demo' passes arguments on)"
@@ -27,6 +27,7 @@ help:
 	@echo "make pictures  the pictures of the documentation"
 	@echo "make gallery   each screen at each size and in each form of the colours (needs Chromium)"
 	@echo "make lock   the hashes of all packages, after constraints.txt or pyproject.toml has changed"
+	@echo "make dist   wheel, source archive and their checksums, in dist/"
 	@echo "make clean  remove the environment, caches and build output"
 
 # The program is told how it was started, so that the line that it leaves on the terminal can be pasted.
@@ -115,6 +116,12 @@ $(VENV)/.installed-dev: pyproject.toml requirements-dev.lock | $(BIN)/python
 	@echo "installing agent-tui and its development tools into $(VENV) (once)"
 	$(call install,requirements-dev.lock,'.[dev]')
 	@touch $@ $(VENV)/.installed
+
+# The versions and hashes of what is built; the release workflow publishes exactly these files.
+dist: $(VENV)/.installed-dev
+	rm -rf dist
+	$(BIN)/python -m hatchling build -d dist
+	cd dist && { sha256sum * 2>/dev/null || shasum -a 256 *; } > ../SHA256SUMS && mv ../SHA256SUMS .
 
 # All platforms and Pythons in one file each; the build backend is what no requirement names.
 LOCK = $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --constraint constraints.txt \

@@ -41,6 +41,7 @@ Front = Literal[
     "rules",
     "serve",
     "skills",
+    "update",
     "commands",
     "completion",
     "_complete",

@@ -1,7 +1,7 @@
 """This installation: its source, and the commands that update or extend it.
 
-The name `agent-tui` on the package index belongs to another program, so no command or text of this program installs by
-that name: each names the checkout or the wheel.
+The distribution is called `agent-tui-ide`, since `agent-tui` on the package index is another program. It is not
+published yet, so each command names the checkout or the wheel that this installation was made from.
 """
 
 from __future__ import annotations
@@ -13,16 +13,22 @@ from urllib.parse import unquote, urlsplit
 
 from core.records import parse_json
 
+NAME: Final = "agent-tui-ide"
 UNKNOWN: Final = "CHECKOUT-OR-WHEEL"  # the user has to insert the path
 
 
 def describe_update() -> str:
     """Return the command that updates this installation, and the one that removes it."""
+    update, remove = list_update_commands()
+    return f"{update} (to remove it: {remove})" if remove else update
+
+
+def list_update_commands() -> tuple[str, str]:
+    """Return what updates this installation and what removes it; a checkout has nothing to remove, so ""."""
     root = Path(__file__).resolve().parents[1]
     if (root / ".git").exists():
-        return f"git pull in {root}, then make run"
-    remove = " ".join((*_choose_program()[:-1], "uninstall", "agent-tui"))
-    return f"{_build_command(_find_source())} (to remove it: {remove})"
+        return f"git pull in {root}, then make run", ""
+    return _build_command(_find_source()), " ".join((*_choose_program()[:-1], "uninstall", NAME))
 
 
 def describe_extra(extra: str) -> str:
@@ -52,7 +58,7 @@ def _find_source() -> str:
     from importlib.metadata import PackageNotFoundError, distribution
 
     try:
-        origin = parse_json(distribution("agent-tui").read_text("direct_url.json") or "{}")
+        origin = parse_json(distribution(NAME).read_text("direct_url.json") or "{}")
         url = urlsplit(str(origin.get("url", "")))
     except (PackageNotFoundError, ValueError, AttributeError):
         return UNKNOWN

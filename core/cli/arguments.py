@@ -66,6 +66,7 @@ SUBCOMMANDS: Final = frozenset(
         "sessions",
         "serve",
         "skills",
+        "update",
     ]
 )
 # Unlike a subcommand, this word may follow options of the main command line.
@@ -120,6 +121,7 @@ commands:
                         models and the sandbox; --probe tries each sandbox again
   help                  print a page of the manual, or the list of its pages
   report                write a bug report without secrets
+  update                say how to update or remove this installation
   clean                 list what can be deleted, with sizes; --yes deletes it
   To open a directory with such a name, write ./doctor."""
 
@@ -138,8 +140,8 @@ examples:
 
 UPDATE = """\
 update and uninstall:
-  agent-tui doctor shows the command for your installation. Don't install from
-  the package index: there, the name belongs to another program. Before you
+  agent-tui update shows the command for your installation. Don't install
+  agent-tui from the package index: there, it is another program. Before you
   uninstall, look at pending changes with agent-tui review and at stored data
   with agent-tui clean. More: agent-tui help settings"""
 

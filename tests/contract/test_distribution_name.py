@@ -1,4 +1,4 @@
-"""The name on the package index is somebody else's program: no text here installs by it."""
+"""On the package index `agent-tui` is another program, and ours is not published yet: no text installs by a name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from core import installation
 from tests.contract.source_tree import ROOT
 
-_NAME = r"(?<![\w./\\-])agent[-_]tui(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.]+)?(?![\w./\\-])"
+_NAME = r"(?<![\w./\\-])agent[-_]tui(?:[-_]ide)?(?:\[[\w,-]+\])?(?:[=<>~!]=[\w.]+)?(?![\w./\\-])"
 _TOOL = r"\b(?:pip3?|pipx|uv|poetry|pdm|conda|mamba|rye|hatch)\b"
 _VERB = r"(?<!un)\b(?:install|upgrade|add|inject|run|sync)\b"
 BY_NAME = re.compile(
@@ -42,7 +42,13 @@ def test_n39_no_text_installs_the_program_by_its_name():
     "text",
     [
         *("pip install agent-tui", "pipx install agent-tui", "pipx install 'agent-tui[team]'", "uvx agent-tui"),
-        *("uv tool install agent-tui", "uv tool upgrade agent-tui", "pip install -U agent-tui", "poetry add agent-tui"),
+        *(
+            "pipx install agent-tui-ide",
+            "uv tool install agent-tui",
+            "uv tool upgrade agent-tui",
+            "pip install -U agent-tui",
+            "poetry add agent-tui",
+        ),
         *("python -m pip install --upgrade agent_tui", "uv run --with agent-tui x", "pipx run agent-tui"),
         *("uvx --from agent-tui agent-tui", "pip install agent-tui==1.0", 'pip install "agent-tui[minilm]"'),
     ],
@@ -54,7 +60,7 @@ def test_n39_each_way_to_install_by_a_name_is_noticed(text):
 @pytest.mark.parametrize(
     "text",
     [
-        *("pipx install .", "pipx uninstall agent-tui", "pip install ./dist/agent_tui-0.1.0-py3-none-any.whl"),
+        *("pipx install .", "pipx uninstall agent-tui-ide", "pip install ./dist/agent_tui-0.1.0-py3-none-any.whl"),
         *("uv tool install /src/agent-tui", "pip install -e '/src/agent-tui[team]'", "agent-tui doctor"),
     ],
 )

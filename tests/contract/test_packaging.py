@@ -61,7 +61,7 @@ def test_the_only_script_is_the_launcher():
     assert project()["scripts"] == {"agent-tui": "agent_tui:main"}
 
 
-MAN_PAGE = f"agent_tui-{__version__}.data/data/share/man/man1/agent-tui.1"
+MAN_PAGE = f"agent_tui_ide-{__version__}.data/data/share/man/man1/agent-tui.1"
 
 
 def shipped() -> dict[str, bytes]:
