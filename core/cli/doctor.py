@@ -127,7 +127,7 @@ class _Check:
         yield "state", self._report_trials(self._describe_state_directory)
         settings = self._load_settings()
         config_path = get_config_dir() / FILE_NAME
-        yield "config", f"{config_path}{'' if config_path.is_file() else ' (none: defaults apply)'}"
+        yield "config", f"{config_path}{'' if os.access(config_path, os.F_OK) else ' (none: defaults apply)'}"
         if (self._directory / PROJECT_FILE).is_file():
             is_trusted = TrustStore(resolve_spelled(self._directory)).has_trust()
             yield "project", f"{PROJECT_FILE.as_posix()} ({HEARD if is_trusted else UNHEARD})"
@@ -159,7 +159,7 @@ class _Check:
 
     def _describe_state_directory(self) -> str:
         directory = get_state_dir()
-        nearest = next(path for path in (directory, *directory.parents) if path.exists())
+        nearest = next(path for path in (directory, *directory.parents) if os.access(path, os.F_OK))
         if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
             self.problems.append(
                 f"The state directory {directory} is not writable. Set AGENT_TUI_STATE_DIR to one that is."
@@ -196,7 +196,7 @@ async def _try_tiers(*, probe: bool) -> TierReport:
     from core.sandbox.tiers.selection import find_tier, load_cached_report
 
     state = get_state_dir()
-    if probe and state.is_dir():
+    if probe and await asyncio.to_thread(os.path.isdir, state):
         return await find_tier(state, try_all=True)
     cached_report = None if probe else load_cached_report(state)
     if cached_report is not None:

@@ -51,6 +51,11 @@ def explain_displaced(descriptor: int, path: Path) -> str | None:
     return None
 
 
+def lacks_locks(error: OSError) -> bool:
+    """True if a lock failed because the file system has none, as some network file systems."""
+    return error.errno in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP}
+
+
 def is_lock_held(path: Path, *, absent: bool = False) -> bool:
     """True if any process, this one included, has locked a file or directory for itself alone. `absent`: the result for
     one that can't be opened."""

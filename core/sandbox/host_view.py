@@ -261,7 +261,10 @@ def _expand(path: str) -> Iterable[str]:
     if not any(character in path for character in "*["):
         return [path] if os.path.lexists(path) else []
     above = Path(path).parent
-    matches = sorted(map(str, above.glob(Path(path).name)))
+    try:
+        matches = sorted(map(str, above.glob(Path(path).name)))
+    except OSError:  # a home that can't be read has no toolchains
+        return []
     return [match for match in matches if Path(match).name not in _LEFT_OUT]
 
 

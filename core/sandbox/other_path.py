@@ -127,12 +127,20 @@ def _list_prefixes(env: Mapping[str, str], workspace: Path) -> Iterator[Path]:
     yield from (workspace / name for name in _ENVIRONMENTS if (workspace / name / "pyvenv.cfg").is_file())
     if home := env.get("HOME"):
         yield Path(home, ".local")
-        yield from Path(home, ".pyenv", "versions").glob("*")
+        yield from _glob(Path(home, ".pyenv", "versions"), "*")
 
 
 def _list_libraries(prefix: Path) -> list[Path]:
     patterns = (*_LIBRARIES, *([_LOCAL_LIBRARIES] if prefix.name == "local" else []))
-    return [path for pattern in patterns for path in prefix.glob(pattern) if not path.is_symlink()]
+    return [path for pattern in patterns for path in _glob(prefix, pattern) if not path.is_symlink()]
+
+
+def _glob(directory: Path, pattern: str) -> list[Path]:
+    """Return the matches in a directory; none in one that can't be read."""
+    try:
+        return list(directory.glob(pattern))
+    except OSError:
+        return []
 
 
 def _read_library(library: Path, top: str) -> tuple[_Link, ...]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from core.errors import StateError
 from core.filesystem.name_spelling import resolve_spelled
-from core.filesystem.open_files import explain_displaced, is_lock_held
+from core.filesystem.open_files import explain_displaced, is_lock_held, lacks_locks
 from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
@@ -111,6 +111,13 @@ def _acquire_lock(path: Path, session: str) -> int:
     except OSError as problem:
         owner = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
         os.close(descriptor)
+        if lacks_locks(problem):
+            raise StateError(
+                f"the session {session} can't be opened: the file system of {path.parent} has no locks "
+                f"({problem.strerror}), so two programs could write one session.",
+                hint="Set AGENT_TUI_STATE_DIR to a directory on a local disk. Nothing was changed.",
+                code="no_locks",
+            ) from problem
         raise StateError(
             f"the session {session} is open in another agent-tui{f' (process {owner})' if owner.isdigit() else ''}.",
             hint=f"Use it there (`agent-tui attach {session}`, if it has a screen), or start a new session here.",

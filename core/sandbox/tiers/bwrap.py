@@ -166,7 +166,7 @@ class BwrapBox(SupervisedBox):
         arguments = [
             str(self._program),
             *self._list_isolation_options(),
-            *_bind_host(request, self._state),
+            *_bind_host(request, self._state, is_root_ours=root is not None),
             *self._cover_private_files(request),
             *workspace,
         ]
@@ -249,10 +249,11 @@ def _build_start_script(processes: int) -> str:
     return f'printf r >&{READY}; exec {STATUS}>&- {READY}>&- {FILTER}<&- {SETTINGS}<&-; {limit}exec "$0" -c "$1"'
 
 
-def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
+def _bind_host(request: BoxRequest, state: Path, *, is_root_ours: bool) -> Iterator[str]:
     """Yield the options that mount the host, except the workspace; later ones are mounted over earlier ones.
 
-    Fresh writable directories share the scratch space evenly, as bubblewrap can't limit them together.
+    Fresh writable directories share the scratch space evenly, as bubblewrap can't limit them together. `is_root_ours`:
+    the root is our overlay (T2b), not the host's.
     """
     size = ("--size", str(request.limits.scratch // _SCRATCH_SHARES))
     home = os.path.realpath(host_view.find_home(request.env))
@@ -265,6 +266,8 @@ def _bind_host(request: BoxRequest, state: Path) -> Iterator[str]:
     secret_paths = (*host_view.list_masked(), state)
     opened_paths = (request.workspace, host_view.find_home(request.env), *request.readable)
     foreign_mounts = host_view.list_foreign_mounts((*secret_paths, request.workspace), opened_paths)
+    if is_root_ours and os.geteuid() == 0:  # it has only what everybody may see, and there is nothing else to cover
+        foreign_mounts = [path for path in foreign_mounts if host_view.is_open_to_all(path.parent)]
     yield from _cover_paths([*secret_paths, *foreign_mounts], request)
     yield from (*size, "--tmpfs", home)
     link = host_view.find_home(request.env)
