@@ -14,6 +14,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from core.cli.review_output import list_diff_ranges
+from tests.support import dockerlike
 
 ROOT = Path(__file__).parents[2]
 LINES = [f"line {number}" for number in range(1, 31)]
@@ -123,13 +124,14 @@ def pull(tmp_path):
     api.server_close()
 
 
-def run_workflow(tmp_path: Path, project: Path, base: str, api: PullRequestApi) -> None:
-    """Run the steps of the workflow in the page, but for those that only GitHub can."""
+def run_workflow(tmp_path: Path, project: Path, base: str, api: PullRequestApi, prefix: str = "") -> None:
+    """Run the steps of the workflow in the page, but for those that only GitHub can. `prefix`: what starts the
+    program."""
     page = (ROOT / "docs/headless-and-ci.md").read_text(encoding="utf-8")
     workflow = YAML(typ="safe").load(re.search(r"```yaml\n(.*?)```", page, re.DOTALL)[1])
     program = tmp_path / "bin/agent-tui"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} {ROOT / "agent_tui.py"} "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {prefix} {sys.executable} {ROOT / "agent_tui.py"} "$@"\n')
     program.chmod(0o755)
     (tmp_path / "model.yaml").write_text(SCRIPT)
     environment = os.environ | {
@@ -155,9 +157,13 @@ def run_workflow(tmp_path: Path, project: Path, base: str, api: PullRequestApi) 
         assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_the_workflow_posts_hunks_as_suggestions_where_the_diff_has_their_lines(tmp_path, pull):
+@pytest.mark.parametrize("place", ["here", "container"])
+def test_the_workflow_posts_hunks_as_suggestions_where_the_diff_has_their_lines(tmp_path, pull, place):
+    if place == "container" and not dockerlike.is_possible():
+        pytest.skip("only root can play a container")
     project, base, api = pull
-    run_workflow(tmp_path, project, base, api)
+    prefix = f"{sys.executable} {dockerlike.__file__}" if place == "container" else ""
+    run_workflow(tmp_path, project, base, api, prefix)
     [review] = api.reviews
     first, second = review["comments"]
     assert (first["start_line"], first["line"], first["body"]) == (5, 6, "```suggestion\nline 5, mended\n```")

@@ -77,6 +77,23 @@ def test_s12_no_command_is_offered_where_none_can_run(project, tmp_path, rule):
     assert ("only those that a rule of the user allows" in text) is rule.startswith("Machine")
 
 
+def test_m13_without_a_screen_a_rule_that_names_a_command_lets_it_run(project, tmp_path):
+    (get_config_dir() / "config.toml").write_text('[permissions]\nallow = ["Machine(echo x > made)"]\n')
+    place = tmp_path / "script.yaml"
+    names = ("echo x > made", "echo y > other")
+    steps = [{"tool_calls": [{"name": "run_terminal_cmd", "arguments": {"command": name}}]} for name in names]
+    place.write_text(json.dumps({"turns": [{"steps": [*steps, "Done."]}]}))
+    arguments = ("-p", "Do it", "--model", f"scripted/{place}", "--output-format", "json")
+    untrusted_run = on_a_bare_machine(project, *arguments)
+    assert untrusted_run.returncode == ExitCode.REFUSED
+    assert not (project / "made").exists()
+    ended = on_a_bare_machine(project, *arguments, "--trust")
+    assert ended.returncode == ExitCode.REFUSED, ended.stderr
+    assert (project / "made").read_text() == "x\n"
+    assert not (project / "other").exists()
+    assert "`-p --allow 'Machine(COMMAND)'` lets exactly that command run" in ended.stdout
+
+
 def test_s12_box_run_and_doctor_say_why_and_what_would_help(project):
     ended = on_a_bare_machine(project, "box", "run", ".", "touch made")
     assert (ended.returncode, ended.stdout) == (125, "")

@@ -34,6 +34,7 @@ from core.permissions.rules import PermissionChoice, PermissionKind, find_strict
 from core.protocol.documents import Option, Question
 from core.protocol.events import AnyEvent, ApprovalDecision, ApprovalRequested, ApprovalResolved, Notice, QuestionAsked
 from core.sandbox.addresses import HostAndPort
+from core.sandbox.box import Tier
 from core.sandbox.results import CommandResult
 from core.tools.base import Tool
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
@@ -85,6 +86,11 @@ class Approver(Struct, frozen=True):
         request = self._build_request(call, access, tool, before, reason)
         if can_leave:
             request = replace(request, options=(*request.options, "run_on_machine"))
+        is_on_machine = access is Access.EXEC and self.permissions.terminal.host.box.tier is Tier.NONE
+        if is_on_machine and not self.user.is_interactive:
+            foreign = self.permissions.network_grants.name_foreign()
+            answer = _answer_by_rule(self, request, foreign)  # nothing contains it, as if it had asked to leave a box
+            return answer if isinstance(answer, Refused) else Approved()
         resolution = await self.user.approve(request)
         if can_leave and resolution.decision == "run_on_machine":
             return Escalate()
