@@ -56,7 +56,7 @@ def test_the_whole_system_mounted_once_more_shows_no_hidden_file(place, tier):
     state.mkdir(mode=0o700)
     (state / "secret").write_text(SECRET)
     (project / "a.txt").write_text("seen\n")
-    words = f"cat a.txt; cat {alias}{state}/secret {alias}{project}/a.txt; ls {alias}/root; echo made > b.txt"
+    words = f"cat a.txt; cat {alias}{state}/secret {alias}{project}/a.txt; ls {alias}/etc; echo made > b.txt"
     # Mounts below the alias propagate there, as under WSL: the root is shared.
     mounts = f'mkdir -p {alias} && mount --make-rshared / && mount --rbind / {alias} && exec "$@"'
     run = ["unshare", "--mount", "sh", "-c", mounts, "sh", *PROGRAM, "box", "run", "--tier", tier, ".", words]
@@ -89,10 +89,10 @@ def test_mounts_of_windows_and_second_views_are_found_in_the_table(monkeypatch):
     ]
     monkeypatch.setattr(host_view, "read_mounts", lambda: mounts)
     monkeypatch.setattr(host_view, "read_mount_sources", lambda: sources)
-    hidden = [Path("/root/.ssh")]
+    hidden = [Path("/etc/keys")]
     assert host_view.list_foreign_mounts(hidden, [Path("/srv/shop")]) == [Path("/mnt/c"), Path("/mnt/wslg/distro")]
     opened = host_view.list_foreign_mounts(hidden, [Path("/mnt/wslg/distro/srv/shop")])
-    assert opened == [Path("/mnt/c"), Path("/mnt/wslg/distro/root/.ssh")]
+    assert opened == [Path("/mnt/c"), Path("/mnt/wslg/distro/etc/keys")]
     assert host_view.list_foreign_mounts([Path("/data/key")], []) == [Path("/mnt/c")]
 
 

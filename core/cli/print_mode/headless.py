@@ -322,9 +322,9 @@ class _PrintRun:
     async def _finish(self, view: SessionView) -> int:
         state, turn = view.state, view.state.turns[-1]
         has_failed = turn.reason != "done" or (self._answer is not None and not self._answer.text)
+        written_paths = self._list_writes()[self._written_before :]  # by a policy, or by commands in place
         accepted_paths = () if has_failed else await self._accept(view)
-        # A policy accepts by itself, and so do commands in place.
-        accepted_paths = tuple(sorted({*accepted_paths, *self._list_writes()[self._written_before :]}))
+        accepted_paths = tuple(sorted({*accepted_paths, *written_paths}))
         response = build_response(turn, state, accepted_changes=accepted_paths)
         is_limited = self._is_over_time and turn.reason == "interrupted"
         if is_limited:
