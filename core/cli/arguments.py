@@ -31,11 +31,11 @@ from core.cli.parsing import (
 )
 from core.cli.print_mode.options import PRINT_OPTIONS, add_print_options, check_print_options, collect_print_values
 from core.exits import EXIT_MEANINGS, ExitCode
+from core.protocol.choices import CONTAINER_CHOICES
 
 if TYPE_CHECKING:
     from core.arguments import Arguments, Front
 
-CONTAINER_CHOICES: Final = ("container", "in-place")  # as in `core.sandbox.box`, whose import is slow
 # Every name is a module of this package with `parse(argv)` and `run(arguments)`.
 SUBCOMMANDS: Final = frozenset(
     [

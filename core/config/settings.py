@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from core.edit_formats import EditFormat
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
-from core.protocol.choices import ColorChoice, GlyphChoice, HangupRule, PromptKeys
+from core.protocol.choices import ColorChoice, GlyphChoice, HangupRule, PromptKeys, SandboxChoice
 from core.protocol.messages import Effort, ModelJob, Usage
 from core.protocol.paths import is_named_by
 from core.protocol.queries.sessions import NotificationSettings
@@ -23,7 +23,6 @@ ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
 _WILD: Final = frozenset("*?[")
 FILE_NAME = "config.toml"
 CommandPolicy = Literal["confirm", "auto", "human"]
-SandboxChoice = Literal["auto", "container", "in-place"]
 EditPolicy = Literal["review", "auto"]
 CHOICES: Final[tuple[PermissionChoice, ...]] = get_args(PermissionChoice)
 Count = Annotated[int, Meta(ge=0)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal, get_args
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
 HangupRule = Literal["ssh", "always", "never"]
@@ -10,3 +10,6 @@ ColorChoice = Literal["auto", "truecolor", "256", "16", "none"]
 GlyphChoice = Literal["auto", "unicode", "ascii"]
 PromptKeys = Literal["default", "vim"]
 OutputFormat = Literal["text", "json", "stream-json"]
+ContainerChoice = Literal["container", "in-place"]
+CONTAINER_CHOICES: Final[tuple[ContainerChoice, ...]] = get_args(ContainerChoice)
+SandboxChoice = Literal["auto", ContainerChoice]

@@ -46,9 +46,6 @@ class Tier(StrEnum):
         self.mounts_cache = name in {"T1", "T2a", "T2b", "T2c"}
 
 
-CONTAINER_CHOICES = (Tier.CONTAINER.value, Tier.IN_PLACE.value)
-
-
 class BoxLimits(Struct, frozen=True, kw_only=True):
     """Limits of one command: sizes in bytes, times in seconds. `seconds` None: no limit (a background job)."""
 

@@ -58,7 +58,7 @@ def test_the_whole_system_mounted_once_more_shows_no_hidden_file(place, tier):
     (project / "a.txt").write_text("seen\n")
     words = f"cat a.txt; cat {alias}{state}/secret {alias}{project}/a.txt; ls {alias}/etc; echo made > b.txt"
     # Mounts below the alias propagate there, as under WSL: the root is shared.
-    mounts = f'mkdir -p {alias} && mount --make-rshared / && mount --rbind / {alias} && exec "$@"'
+    mounts = f'mount --make-rshared / && mount --rbind / {alias} && exec "$@"'
     run = ["unshare", "--mount", "sh", "-c", mounts, "sh", *PROGRAM, "box", "run", "--tier", tier, ".", words]
     try:
         ended = subprocess.run(

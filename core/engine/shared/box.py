@@ -16,9 +16,10 @@ from msgspec import Struct
 
 from core.config.settings import Settings
 from core.errors import AgentTuiError, ConfigError
+from core.protocol.choices import CONTAINER_CHOICES
 from core.protocol.events import BoxFound
 from core.protocol.options import EngineOptions
-from core.sandbox.box import CONTAINER_CHOICES, Box, Tier
+from core.sandbox.box import Box, Tier
 from core.sandbox.host_view import NO_CONTAINER, find_container_signs
 from core.sandbox.unboxed_run import describe_containment
 from core.user_dirs import get_state_dir

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -34,7 +34,7 @@ from core.sandbox.other_path import map_paths, rewrite_command
 from core.sandbox.output import OutputReader
 from core.sandbox.tiers.boxed_process import make_scratch_path
 from core.sandbox.tiers.dropped_changes import describe_limits
-from core.sandbox.tiers.landlock_box import withhold_hidden_paths
+from core.sandbox.tiers.landlock_box import BOX_VARIABLE, withhold_hidden_paths
 from core.sandbox.tiers.project_copy import remove_copy
 from core.sandbox.tiers.project_survey import CopyLimits
 from core.sandbox.tiers.seatbelt_profile import ProfileInput, build_profile
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
 
 _IS_DARWIN: bool = sys.platform == "darwin"
 PROGRAM = "/usr/bin/sandbox-exec"
-_MARK_VARIABLE: Final = "AGENT_TUI_BOX"
 _GRACE, _POLL, _END = 2.0, 0.05, 5.0
 # A clone is made once in a session and costs hardly any room, so it may take longer, and hold what git ignores.
 _LIMITS = CopyLimits(seconds=30.0, size=16 << 30, ignored_size=16 << 30, ignored_files=1_000_000)
@@ -107,7 +106,7 @@ class SeatbeltBox:
         mapping = map_paths(request.env, request.workspace, lease.root, request.command)
         mark = new_id("box")
         temporary = str(scratch / "tmp")
-        own = {"HOME": str(home), "TMPDIR": temporary, _MARK_VARIABLE: mark}
+        own = {"HOME": str(home), "TMPDIR": temporary, BOX_VARIABLE: mark}
         command = rewrite_command(request.command, request.workspace, lease.root)
         return _Launch(
             arguments=(self._program, "-f", str(profile), *_build_arguments(request, command)),
@@ -335,14 +334,14 @@ class _SeatbeltProcess:
         """Kill what the command left, again while it still forks."""
         import psutil
 
-        kill_marked_processes(_MARK_VARIABLE, self._launch.mark)
+        kill_marked_processes(BOX_VARIABLE, self._launch.mark)
         end = monotonic() + _END
         while survivors := [*_list_survivors(self._process.pid, self._family, self._launch)]:
             for survivor in survivors:
                 with contextlib.suppress(psutil.Error):
                     survivor.kill()
             psutil.wait_procs(survivors, timeout=_POLL)
-            kill_marked_processes(_MARK_VARIABLE, self._launch.mark)
+            kill_marked_processes(BOX_VARIABLE, self._launch.mark)
             if monotonic() > end:
                 break
 
