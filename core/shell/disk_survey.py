@@ -40,6 +40,9 @@ class DiskChanges(Struct, frozen=True, kw_only=True):
     has_git_changed: bool = False
 
 
+DiskRecord = tuple[DiskChanges | None, tuple[FileWritten, ...]]  # as `DiskRecorder.end` returns it
+
+
 class DiskSurvey(Struct, frozen=True):
     """The signatures of a project's files by their paths; `is_whole` False: there were too many files."""
 
@@ -149,7 +152,7 @@ class DiskRecorder:
         with self._lock:
             self._keep_contents(self._survey_disk())
 
-    def end(self) -> tuple[DiskChanges | None, tuple[FileWritten, ...]]:
+    def end(self) -> DiskRecord:
         """Return the changes since the last survey (None: unknown, there are too many files), and the writes that can
         be undone."""
         with self._lock:

@@ -1,7 +1,8 @@
 """One running command in a box: its layer, its output and its end, which happens exactly once.
 
 The layer is opened before the command and absorbed after it, or dropped when the user stops it. A command of Ask or
-Plan has no layer: its effects are in the box's memory and vanish with it.
+Plan has no layer: its effects are in the box's memory and vanish with it. What a command changes in the project itself
+(`--in-place`) stays there however it ends, and is recorded by surveys of the project.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest, get_memory_limit
 from core.shell.disk_guard import DiskGuard
-from core.shell.disk_survey import DiskRecorder, build_disk_effects
+from core.shell.disk_survey import DiskRecord, DiskRecorder, build_disk_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
 from core.shell.verification.single_check import NotACheck, parse_checks
@@ -44,13 +45,16 @@ from core.workspace.withheld_paths import WithheldPaths
 
 MAX_NAMED = 4  # paths in a line about effects
 MAX_JOB_OUTPUT = 64 << 20  # bytes that a command in the background may write before it is ended
-EFFECTS_DROPPED = "Stopped before it finished; the changes it had made were dropped."
-ENDED_FOR_SPACE = "Ended because {}; the changes it had made were dropped."
+_DROPPED = "the changes it had made were dropped"
+_STAY = "changes that it had already made stay in the project"  # in which it worked: there is no layer to drop
+EFFECTS_DROPPED = f"Stopped before it finished; {_DROPPED}."
+EFFECTS_STAY = f"Stopped before it finished; {_STAY}."
+ENDED_FOR_SPACE = "Ended because {}; {}."
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
 TAKEN_BACK = "It reverted {}, which was pending review; the commit that has it is not kept."
 NOT_REVIEWED = "not for review"  # about changes of a command outside of the box
 RUN_AGAIN = "It was run again from the start; the changes of the first run were dropped."
-BOX_LOST = "The sandbox ended before the command did; the changes it had made were dropped."
+BOX_LOST = "The sandbox ended before the command did; {}."
 
 
 class Execution:
@@ -76,6 +80,7 @@ class Execution:
         self._tests = ""
         self._unproven: tuple[str, ...] = ()
         self._recorder: DiskRecorder | None = None
+        self._survey: asyncio.Task[DiskRecord] | None = None  # of the project, after a command in it
         self.running: RunningCommand | None = None
 
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
@@ -139,14 +144,22 @@ class Execution:
         host = self._host
         await host.accept_pending()
         self._pending_before = _list_pending(host)
-        self._recorder = host.disk_recorder
-        if self._recorder is not None:
-            await asyncio.to_thread(self._recorder.begin)
+        if host.disk_recorder is not None:
+            await asyncio.to_thread(host.disk_recorder.begin)
+            self._recorder = host.disk_recorder
 
-    def _record_in_place(self, recorder: DiskRecorder) -> str:
-        """Record what the command has changed in the project itself."""
-        changes, writes = recorder.end()
-        effects = replace(build_disk_effects(self.request.origin.call, self.request.command, changes), in_place=True)
+    async def _survey_project(self) -> None:
+        """Survey the project after a command in it. The survey is made once, and cancelling does not end it, as it
+        takes the changes from the recorder."""
+        if self._recorder is not None:
+            self._survey = self._survey or asyncio.create_task(asyncio.to_thread(self._recorder.end))
+            await asyncio.shield(self._survey)
+
+    def _record_in_place(self, survey: asyncio.Task[DiskRecord], note: str) -> str:
+        """Record what the command has changed in the project itself. `note`: why it ended early, "" = it did not."""
+        changes, writes = survey.result()
+        effects = build_disk_effects(self.request.origin.call, self.request.command, changes, note)
+        effects = replace(effects, in_place=True)
         self._host.emit(effects)
         for write in writes:
             self._host.emit(write)
@@ -203,19 +216,17 @@ class Execution:
         finally:
             watch.cancel()
         await self._disk_guard.settle_cache()
+        await self._survey_project()
         return replace(box_result, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else box_result
 
     def _absorb_effects(self, box_result: BoxResult) -> str:
         request, layer = self.request, self._layer
         self._record_check(box_result)
-        if box_result.end_reason == "lost":
+        if self._survey is not None:
+            return self._record_in_place(self._survey, self._explain_end(box_result, _STAY))
+        if end_note := self._explain_end(box_result, _DROPPED):
             self._drop_layer()
-            return self._emit_discarded(BOX_LOST)
-        if box_result.end_reason == "disk_full" and self._disk_guard is not None:
-            self._drop_layer()
-            return self._emit_discarded(ENDED_FOR_SPACE.format(self._disk_guard.reason))
-        if self._recorder is not None:
-            return self._record_in_place(self._recorder)
+            return self._emit_discarded(end_note)
         if layer is None:
             return self._emit_discarded()
         if reason := self._explain_loss(box_result, layer):
@@ -228,6 +239,14 @@ class Execution:
             raise
         self._layer = None
         return format_effects(effects)
+
+    def _explain_end(self, box_result: BoxResult, outcome: str) -> str:
+        """Explain that the command was ended before its end, with the `outcome` for its changes; "" = it was not."""
+        if box_result.end_reason == "lost":
+            return BOX_LOST.format(outcome)
+        if box_result.end_reason == "disk_full" and self._disk_guard is not None:
+            return ENDED_FOR_SPACE.format(self._disk_guard.reason, outcome)
+        return ""
 
     def _explain_loss(self, box_result: BoxResult, layer: CommandLayer) -> str | None:
         """Return why a command's effects are dropped ("": they are not): they would exist only in a lost commit or
@@ -312,10 +331,11 @@ class Execution:
         )
 
     async def abort(self) -> None:
-        """Stop the command and drop its effects."""
+        """Stop the command and drop its effects; those in the project itself stay, and are recorded."""
         try:
             if self.running is not None:
                 await self.running.stop()
+            await self._survey_project()
         finally:
             self.discard()
 
@@ -324,6 +344,8 @@ class Execution:
         self.finish_output()
         self.output.close()
         self._drop_layer()
+        if self._survey is not None and self._survey.done():
+            self._record_in_place(self._survey, EFFECTS_STAY)
 
     def _drop_layer(self) -> None:
         layer, self._layer = self._layer, None

@@ -21,7 +21,7 @@ from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.execution import EFFECTS_DROPPED, RUN_AGAIN, Execution
+from core.shell.execution import EFFECTS_DROPPED, EFFECTS_STAY, RUN_AGAIN, Execution
 from core.shell.jobs import JobTable
 from core.shell.probe_overlay import ProbeMount
 from core.shell.shell_state import ShellState, ShellTracker
@@ -136,9 +136,14 @@ class Terminal:
             raise
 
     def _abort(self, execution: Execution) -> None:
-        """Stop a command in the background, and drop its effects."""
+        """Stop a command in the background, and drop its effects, or record those in the project itself."""
         self.finish_in_background(execution.abort())
-        self._emit_dropped(execution.request, EFFECTS_DROPPED)
+        if self.is_contained:
+            self._emit_dropped(execution.request, EFFECTS_DROPPED)
+
+    def describe_stop(self) -> str:
+        """Describe a command that was stopped before it finished, and what became of its changes."""
+        return EFFECTS_DROPPED if self.is_contained else EFFECTS_STAY
 
     def _emit_dropped(self, request: CommandRequest, note: str) -> None:
         self.host.emit(

@@ -29,7 +29,6 @@ from core.protocol.review import Origin
 from core.sandbox.results import CommandResult
 from core.search_paths import restore_user_paths
 from core.shell.command_host import CommandRequest, build_unsandboxed_environment
-from core.shell.execution import EFFECTS_DROPPED
 from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
 from core.shell.unsandboxed_run import STOPPED, run_unsandboxed
@@ -97,7 +96,7 @@ class UserCommand:
         return await run_unsandboxed(host, request, self._directory, environment, on_output)
 
     def _describe_stop(self) -> str:
-        return STOPPED if self._is_unsandboxed else EFFECTS_DROPPED
+        return STOPPED if self._is_unsandboxed else self._terminal.describe_stop()
 
     def _build_request(self) -> CommandRequest:
         mount = self._terminal.probe_mount

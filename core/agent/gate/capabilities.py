@@ -33,7 +33,6 @@ from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, Notic
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
-from core.shell.execution import EFFECTS_DROPPED
 from core.shell.jobs import JobTable
 from core.shell.python_repl import PythonRepl
 from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run_unsandboxed
@@ -171,10 +170,11 @@ class CommandRunner(Struct, eq=False):
 
     def describe_interrupt(self, default: str) -> str:
         """Return the result text of a command that the user stopped; `default` if it had not begun."""
-        if self._approved is not None or not (self._permissions.terminal.is_contained or self._is_unsandboxed):
+        if self._approved is not None:
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
-        effects = STOPPED if self._is_unsandboxed else ENDED_BEFORE if self._has_ended else EFFECTS_DROPPED
+        stop = STOPPED if self._is_unsandboxed else self._python.terminal.describe_stop()
+        effects = ENDED_BEFORE if self._has_ended else stop
         return f"{effects}{output}"
 
 
