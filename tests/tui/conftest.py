@@ -107,9 +107,30 @@ class Stage:
 
     async def until(self, holds: Callable[[], object]) -> None:
         """Let the app run until something holds. A busy machine may take its time; what never holds is ended anyway."""
-        async with asyncio.timeout(5 if ROWS.dead else 50):  # a dead key brings nothing, however long it is waited for
-            while not holds():
-                await self.pilot.pause(0.01)
+        try:
+            async with asyncio.timeout(5 if ROWS.dead else 50):  # a dead key brings nothing, however long it is awaited
+                while not holds():
+                    await self.pilot.pause(0.01)
+        except TimeoutError as error:
+            if not ROWS.dead:
+                error.add_note(self.describe())
+            raise
+
+    def describe(self) -> str:
+        """Describe what the app shows and still does, for a wait that ended in vain."""
+        prompt, state = self.prompt, self.screen.state
+        widgets = [(widget, widget._message_queue.qsize()) for widget in self.app.screen.walk_children(with_self=True)]
+        facts = {
+            "screens": self.app.screen_stack,
+            "text of the prompt": prompt.text,
+            "sends": (prompt._pending_sends, prompt._hold_count, prompt._is_send_waiting, prompt.is_completing),
+            "notifications": [notification.message for notification in self.app._notifications],
+            "workers": [worker for worker in self.app.workers if not worker.is_finished],
+            "folded events": f"{state.seq} of {len(self.client.log)}",
+            "caught up": self.screen.bridge.caught_up.is_set(),
+            "messages in queues": [(widget, size) for widget, size in widgets if size],
+        }
+        return "\n".join(f"{name}: {fact}" for name, fact in facts.items())
 
     async def asked(self) -> None:
         """Until a dialog that asks for a yes is drawn, and takes one."""
