@@ -224,6 +224,7 @@ class Engine:
             private=self._privacy.is_on,
             branch=read_branch(services.workspace.root),
             unattended=not self._options.interactive,
+            accepts_at_once=services.accepts_at_once,
         )
 
         def create(directory: SessionDirectory) -> Session:
@@ -308,7 +309,7 @@ class Engine:
         """Find the box while the user still types, and report its tier if it is another than the session knows."""
         await self._boxes.find()
         event = self._boxes.build_event()
-        if session.id in self._sessions and session.state.tier != event.tier:
+        if session.id in self._sessions and session.state.box != event:
             session.emit_outside_turn(event)
 
     async def _close_session(self, command: cmd.SessionClose) -> cmd.Ack:

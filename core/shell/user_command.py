@@ -36,6 +36,7 @@ from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
 
 TOOL = "user_command"
 UNSANDBOXED_TOOL = "machine_command"  # a user's command outside of every box
+PROJECT_TOOL = "project_command"  # one in the project itself, as nothing contains commands there
 TIME_LIMIT = 600.0
 MAX_REPORTED = 16_000  # characters of output for the model
 
@@ -61,6 +62,8 @@ class UserCommand:
 
     async def run(self) -> None:
         """Run the command; cancelling stops it. Its output and its end are emitted in any case."""
+        if not (self._is_clean or self._is_unsandboxed or await self._terminal.find_box()):
+            self._tool = PROJECT_TOOL
         self._emit(DocumentStarted(id=self._document, kind="terminal_command", sequence=0, title=self.command))
         self._emit(
             ToolRequested(

@@ -195,7 +195,7 @@ SHARED_STEPS: Final = _combine_steps(
     {
         ev.SessionStarted: (
             _assign("workspace", "mode", "model", "title", "branch", is_demo="demo", is_private="private"),
-            _assign(is_unattended="unattended"),
+            _assign("accepts_at_once", is_unattended="unattended"),
         ),
         ev.SessionForked: (_assign(forked_from="source"),),
         ev.SessionTagged: (_assign("tags"),),

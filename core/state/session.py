@@ -209,6 +209,7 @@ class SessionState:
     is_demo: bool = False
     is_private: bool = False
     is_unattended: bool = False
+    accepts_at_once: bool = False
     branch: str = ""
     tags: tuple[str, ...] = ()
     forked_from: str = ""

@@ -34,6 +34,7 @@ def resume(state: SessionState, _: ev.Envelope, event: ev.SessionResumed) -> Non
     state.is_closed = False
     state.branch = event.branch or state.branch
     state.is_unattended = state.is_unattended and event.unattended
+    state.accepts_at_once = event.accepts_at_once
 
 
 def close(state: SessionState, _: ev.Envelope, __: ev.SessionClosed) -> None:

@@ -18,7 +18,7 @@ from core.sandbox.box import Tier
 from tests.integration.test_permissions import engine_of, results
 from tests.support.agent_case import says
 from tests.support.boxes import command
-from tests.support.open_session import submit
+from tests.support.open_session import read_until, submit
 from tests.support.story import project_at
 
 STAY = "changes that it had already made stay in the project"
@@ -102,10 +102,13 @@ async def test_without_a_sandbox_a_stopped_command_is_not_said_to_be_dropped_eit
 
 async def test_so_does_what_the_users_own_stopped_command_has_changed(project):
     async with engine_of(project, says("ok"), tier=Tier.IN_PLACE) as (engine, session):
+        assert engine.state(session).accepts_at_once
         typed = cmd.CommandRun(session=session, command=HALF + FOREVER)
         effects = await effects_of(engine, session, typed, stops=True)
         check_record(project, effects)
         assert STAY in effects.notes[0]
+        seen = await read_until(engine, session, ev.CommandRan)
+        assert [event.tool for event in seen if isinstance(event, ev.ToolRequested)] == ["project_command"]
 
 
 async def test_so_does_what_a_command_has_changed_whose_sandbox_was_killed(project):

@@ -212,7 +212,10 @@ def test_a_command_of_the_user_says_that_it_ran_in_the_shadow():
     assert texts(command_block(run))[0].startswith("▸ shadow $ make · ok")
 
 
-@pytest.mark.parametrize(("tool", "where"), [("user_command", "shadow"), ("machine_command", "on your machine")])
+@pytest.mark.parametrize(
+    ("tool", "where"),
+    [("user_command", "shadow"), ("project_command", "project"), ("machine_command", "on your machine")],
+)
 async def test_a_command_of_the_user_says_where_it_runs_while_it_does(stage, tool, where):
     begun = e.DocumentStarted(id="doc_1", kind="terminal_command", sequence=0, title="make")
     call = e.ToolRequested(call="user_1", tool=tool, arguments="{}", document="doc_1", summary="make")

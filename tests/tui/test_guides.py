@@ -1,12 +1,17 @@
 from __future__ import annotations
 
 import pytest
+from textual.widgets import OptionList
 
+from core.engine.shared.box import build_box_event
 from core.protocol import events as e
 from core.protocol import queries as q
+from core.sandbox.box import Tier
 from tests.support import recorded
+from tests.tui.test_review import text_of
 from tui.bridge import SessionRequest
 from tui.chat.transcript import Greeting
+from tui.review.diff.view import DiffView
 
 
 def text(on, selector: str) -> str:
@@ -21,6 +26,22 @@ async def test_an_empty_conversation_greets_and_the_first_prompt_takes_its_place
         await on.emit(e.TurnStarted(prompt="go", mode="agent", model="m"))
         assert not on.screen.query_one(Greeting).display
         assert any("go" in line for line in on.lines())
+
+
+async def test_without_a_review_no_screen_promises_one(stage):
+    events = [e.SessionResumed(accepts_at_once=True), build_box_event(Tier.IN_PLACE)]
+    async with stage([*recorded.opening(), *events]) as on:
+        await on.until(lambda: "written to your files at once" in text(on, "#greeting"))
+        assert "untouched" not in text(on, "#greeting")
+        await on.pilot.press("ctrl+r")
+        await on.until(lambda: on.screen.query(DiffView))
+        await on.until(lambda: "written to your files at once" in text_of(on.screen.query_one(DiffView)))
+        assert "untouched" not in text_of(on.screen.query_one(DiffView))
+        await on.pilot.press("ctrl+full_stop")
+        await on.until(lambda: type(on.app.screen).__name__ == "PickerDialog")
+        options = [str(option.prompt) for option in on.app.screen.query_one(OptionList).options]
+        note = "edits are written to your files at once, commands run in the project itself"
+        assert sum(option.endswith(note) for option in options) == 1
 
 
 FAILING = (

@@ -8,6 +8,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 import tui
+from core.engine.shared.box import build_box_event
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.models import ModelChoice
@@ -18,6 +19,7 @@ from core.protocol.queries import (
     ModelsAnswer,
     ModelsQuery,
 )
+from core.sandbox.box import Tier
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
@@ -102,11 +104,13 @@ async def test_shift_tab_goes_through_the_modes(stage):
 @pytest.mark.parametrize(
     ("found", "note"),
     [
-        ([e.BoxFound(tier="T1")], "commands run sandboxed"),
-        ([e.BoxFound(tier="T3")], "commands ask first"),
-        ([e.BoxFound(tier="T4")], "commands ask first"),
-        ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="confirm")], "commands ask first"),
-        ([e.BoxFound(tier="T1"), e.PolicyChanged(policy="human")], "you type the commands"),
+        ([build_box_event(Tier.NAMESPACES)], "commands run sandboxed"),
+        ([build_box_event(Tier.LANDLOCK)], "commands ask first"),
+        ([build_box_event(Tier.NONE)], "commands ask first"),
+        ([build_box_event(Tier.NAMESPACES), e.PolicyChanged(policy="confirm")], "commands ask first"),
+        ([build_box_event(Tier.NAMESPACES), e.PolicyChanged(policy="human")], "you type the commands"),
+        ([build_box_event(Tier.CONTAINER)], "commands run on a copy"),
+        ([build_box_event(Tier.IN_PLACE)], "commands run in the project itself"),
     ],
 )
 async def test_the_menu_of_modes_says_who_lets_a_command_run(stage, found, note):

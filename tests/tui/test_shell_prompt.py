@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import re
 
+from core.engine.shared.box import build_box_event
 from core.protocol import commands as c
 from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol import queries
+from core.sandbox.box import Tier
 from tests.support import recorded
 from tui.widgets.status_bar import StatusBar
 
@@ -67,11 +69,11 @@ async def test_the_end_of_what_it_wrote_is_shown_unasked_and_enter_shows_all(sta
 
 async def test_the_status_names_the_box_and_counts_the_jobs(stage):
     async with stage(recorded.opening()) as on:
-        await on.emit(ev.BoxFound(tier="T1"), ev.JobStarted(id="job_1", call="c", command="serve"))
+        await on.emit(build_box_event(Tier.NAMESPACES), ev.JobStarted(id="job_1", call="c", command="serve"))
         status_text = str(on.screen.query_one(StatusBar).render())
         assert "sandboxed" in status_text
         assert "1 job" in status_text
-        await on.emit(ev.JobEnded(id="job_1", command="serve", ended="exited", exit_code=0), ev.BoxFound(tier="T4"))
+        await on.emit(ev.JobEnded(id="job_1", command="serve", ended="exited", exit_code=0), build_box_event(Tier.NONE))
         status_text = str(on.screen.query_one(StatusBar).render())
         assert "not sandboxed" in status_text
         assert " job" not in status_text

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from core.engine.shared.box import build_box_event
 from core.protocol import events as e
 from core.protocol.review import VerdictRecord
+from core.sandbox.box import Tier
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tui.app import AgentApp
@@ -27,14 +29,14 @@ WAITING = [
 ]
 BY_HAND = [
     e.SessionStarted(workspace="shop", mode="agent", model="scripted/demo", private=True),
-    e.BoxFound(tier="T1"),
+    build_box_event(Tier.NAMESPACES),
     e.PolicyChanged(policy="human", by="user"),
     e.ChangeProposed(change=recorded.change()),
 ]
 
 NOTICED = [
     *recorded.opening(),
-    e.BoxFound(tier="T1"),
+    build_box_event(Tier.NAMESPACES),
     e.Notice(level="warning", message="The MCP server github does not start: npx: not found.", hint="/mcp shows it."),
     e.Notice(level="warning", message="ui.theme: there is no theme 'nope'."),
 ]

@@ -5,11 +5,13 @@ from dataclasses import fields
 import msgspec
 from msgspec import json
 
+from core.engine.shared.box import build_box_event
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol.documents import ErrorDocument, ErrorMetadata, Plan, TextDocument
 from core.protocol.events import Envelope, LossyEvent
 from core.protocol.messages import Usage
+from core.sandbox.box import Tier
 from core.state.session import TurnState
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
@@ -182,7 +184,6 @@ async def test_at_sixty_columns_the_status_says_what_waits_rather_than_a_whole_n
 async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_of_them_to_go():
     from textual.app import App, ComposeResult
 
-    from core.protocol import events as e
     from tui.widgets.status_bar import StatusBar
 
     class Bar(App[None]):
@@ -191,7 +192,7 @@ async def test_a_long_model_name_gives_way_to_the_facts_and_a_zero_is_the_first_
 
     state = ViewState(model="openrouter/anthropic/claude-sonnet-4.5-with-a-date")
     state.model_choices.add_usage("chat", state.model, Usage(prompt_tokens=9000, cost=0.0))
-    state.box, state.context_used, state.context_window = e.BoxFound(tier="T1"), 10, 100
+    state.box, state.context_used, state.context_window = build_box_event(Tier.NAMESPACES), 10, 100
     bar_words = {}
     async with Bar().run_test(size=(160, 3)) as pilot:
         bar = pilot.app.query_one(StatusBar)

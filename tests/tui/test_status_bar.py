@@ -7,8 +7,10 @@ from rich.cells import cell_len
 from textual.app import App, ComposeResult
 from textual.widgets import Static
 
+from core.engine.shared.box import build_box_event
 from core.protocol import events as e
 from core.protocol.messages import Usage
+from core.sandbox.box import Tier
 from core.state.session import TurnState
 from tests.support import recorded
 from tui.slash_commands import find_action
@@ -100,11 +102,19 @@ def test_cache_hits_are_those_of_the_last_turn_and_stand_on_the_page_alone():
 
 @pytest.mark.parametrize(
     ("tier", "words"),
-    [("T1", "sandboxed"), ("T2", "sandboxed"), ("T3", "partly sandboxed"), ("T4", "not sandboxed, commands: ask")],
+    [
+        ("T1", "sandboxed"),
+        ("T2c", "sandboxed"),
+        ("T3", "partly sandboxed"),
+        ("M1", "sandboxed"),
+        ("T4", "not sandboxed, commands: ask"),
+        ("container", "container"),
+        ("in-place", "in-place"),
+    ],
 )
 def test_the_bar_says_in_a_word_how_commands_are_held_and_the_page_names_the_tier(tier, words):
     state = a_session()
-    state.box = e.BoxFound(tier=tier)
+    state.box = build_box_event(Tier(tier))
     assert facts_of(state)[words].sentence.startswith(f"Sandbox {tier}: ")
 
 
@@ -117,7 +127,7 @@ def test_each_fact_leads_to_a_command_or_a_key():
     state = a_session(turns=((1_000, 900, 0.5), (2_000, 0, 0.75)))
     state.policy = e.PolicyChanged(policy="human", by="user")
     state.jobs["j"] = e.JobStarted(id="j", call="c", command="make")
-    state.box = e.BoxFound(tier="T4")
+    state.box = build_box_event(Tier.NONE)
     state.is_private, state.client_count = True, 2
     ways = {fact.way for fact in list_facts(state)}
     assert {"/context", "/models", "/jobs", "/policy", "/status"} <= ways
@@ -132,7 +142,7 @@ async def test_at_narrow_widths_the_least_important_fact_goes_first(stage):
     opening = [
         e.SessionStarted(workspace="shop", mode="agent", model="openai/gpt-9", branch="feature/rates"),
         e.ModelChanged(model="openai/gpt-9", context_window=200_000),
-        e.BoxFound(tier="T1"),
+        build_box_event(Tier.NAMESPACES),
         e.ChangeProposed(change=recorded.change()),
         e.TurnStarted(prompt="go", mode="agent", model="openai/gpt-9"),
         e.StepStarted(step=1),
@@ -165,7 +175,8 @@ async def test_at_narrow_widths_the_least_important_fact_goes_first(stage):
     ],
 )
 async def test_a_click_on_a_fact_does_what_its_command_does(stage, text, seen):
-    async with stage([*recorded.opening(), e.BoxFound(tier="T1"), e.ChangeProposed(change=recorded.change())]) as on:
+    events = [build_box_event(Tier.NAMESPACES), e.ChangeProposed(change=recorded.change())]
+    async with stage([*recorded.opening(), *events]) as on:
         await on.all_shown()
         at = str(on.screen.query_one(StatusBar).render()).index(text)
         await on.pilot.hover(StatusBar, offset=(at + 1, 0))

@@ -91,6 +91,8 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
     if block.title == "machine_command" or (run and "all" in run.permissions):
         location = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
         return [("on your machine ", "warn"), (location, "muted"), ("$ ", "accent"), command]
+    if block.title == "project_command":
+        return [("project ", "warn"), ("$ ", "accent"), command]
     if block.title == "user_command" or get_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
     tool = block.title if block.title == "run_python" else "run_terminal_cmd"

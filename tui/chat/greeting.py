@@ -8,6 +8,7 @@ from core.modes import Mode
 
 HEADLINE: Final = "Say what you want done and press Enter."
 PROMISE: Final = "The agent works on a shadow copy. Your files are untouched until you accept."
+NO_PROMISE: Final = "The agent's changes are written to your files at once. /rewind restores them."
 KEY_WIDTH: Final = 11  # columns
 
 

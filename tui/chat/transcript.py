@@ -21,7 +21,7 @@ from textual.widgets import Static
 from core.protocol.messages import Attachment
 from tui.block import TranscriptBlock
 from tui.chat.block_rows import can_open, copy_text
-from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, PROMISE
+from tui.chat.greeting import FIRST_KEYS, HEADLINE, KEY_WIDTH, NO_PROMISE, PROMISE
 from tui.chat.transcript_layout import TranscriptLayout
 from tui.keymap import format_first_key, get_bindings
 from tui.text import fit_line
@@ -337,9 +337,11 @@ class Transcript(ScrollView, can_focus=True):
 class Greeting(Static):
     """A stateless greeting until the first prompt."""
 
-    def show(self, keymap: Mapping[str, str], notes: Sequence[str] = ()) -> None:
-        """Render with the user's keys, and with up to `MAX_NOTES` notices of the start."""
-        parts = [(f"{HEADLINE}\n", "bold"), (f"{PROMISE}\n", _MUTED)]
+    def show(self, keymap: Mapping[str, str], notes: Sequence[str] = (), *, accepts_at_once: bool = False) -> None:
+        """Render with the user's keys, and with up to `MAX_NOTES` notices of the start. `accepts_at_once`: no review
+        comes between the agent and the files."""
+        promise = (NO_PROMISE, "$text-warning") if accepts_at_once else (PROMISE, _MUTED)
+        parts = [(f"{HEADLINE}\n", "bold"), (f"{promise[0]}\n", promise[1])]
         note_lines = [fit_line(note, MAX_NOTE) for note in notes[:MAX_NOTES]]
         further = [f"and {len(notes) - MAX_NOTES} more"] if len(notes) > MAX_NOTES else []
         parts += [*((f"{note}\n", "$text-warning") for note in (*note_lines, *further)), ("\n", "")]

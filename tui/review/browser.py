@@ -20,6 +20,7 @@ from tui.review.change_list import ChangeList
 from tui.review.descriptions import (
     COMMITTABLE,
     EMPTY,
+    EMPTY_AT_ONCE,
     NOTHING_PENDING,
     Part,
     describe_change,
@@ -79,7 +80,7 @@ class ChangeBrowser(Vertical):
         self._diagnostics: DiagnosticReports = NO_REPORTS
         self._origin_names: tuple[Mapping[str, int], Mapping[str, str]] = ({}, {})
         self._judged: Sequence[VerdictRecord] = ()
-        self._can_commit = False
+        self._can_commit, self._empty_text = False, EMPTY
         self._intents: Mapping[str, str] = {}
         self.index = 0
         self._pages = PageSet()
@@ -117,11 +118,17 @@ class ChangeBrowser(Vertical):
         self._sent.bulks &= {bulk.root for bulk in bulks}
 
     def set_review(
-        self, verdict_records: Sequence[VerdictRecord], intents: Mapping[str, str], *, can_commit: bool = False
+        self,
+        verdict_records: Sequence[VerdictRecord],
+        intents: Mapping[str, str],
+        *,
+        can_commit: bool = False,
+        accepts_at_once: bool = False,
     ) -> None:
         """Set the verdicts of this review, the intent of each path, and the possibility to commit; `set_changes`
-        follows."""
+        follows. `accepts_at_once`: most changes are written without a review."""
         self._judged, self._intents, self._can_commit = verdict_records, intents, can_commit
+        self._empty_text = EMPTY_AT_ONCE if accepts_at_once else EMPTY
 
     def set_changes(self, changes: tuple[Change, ...], *, before_undo: frozenset[str] | None = None) -> bool:
         """Set the pending changes and keep the cursor. Return True if it moved to the first hunk that is not in
@@ -311,9 +318,9 @@ class ChangeBrowser(Vertical):
         if not self.changes:
             self._pages.clear()
             summary = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
-            text, hints = summary or EMPTY, [UNDO_HINT]
+            text, hints = summary or self._empty_text, [UNDO_HINT]
             if self._can_commit:
-                text, hints = summary or EMPTY + COMMITTABLE, [UNDO_HINT, COMMIT_HINT]
+                text, hints = summary or self._empty_text + COMMITTABLE, [UNDO_HINT, COMMIT_HINT]
             self.diff_view.show_message(insert_keys(text, get_keymap(self.app)), hints=hints)
             self.show_list(any(bulk.needs_verdict or not summary for bulk in self.bulks))
             return

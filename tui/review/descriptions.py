@@ -42,6 +42,11 @@ EMPTY: Final = (
     "The agent's changes appear here, hunk by hunk. Your files are untouched until you accept: "
     "{review.accept} accept, {review.reject} reject, {review.undo} undo."
 )
+EMPTY_AT_ONCE: Final = (
+    "Nothing to review\n\n"
+    "The agent's changes are written to your files at once; /rewind restores them. A change that still needs your "
+    "verdict appears here."
+)
 COMMITTABLE: Final = "\n\n{review.comment} to commit what you accepted."
 NOTHING_PENDING: Final = (
     "Nothing pending in this file\n\n"

@@ -158,7 +158,9 @@ class ReviewPane(StatePane):
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
         requests = UserRequests(state.turn_prompts, state.turn_numbers, todos)
         changes, intents = arrange_by_intent(list_changes(state.changes), requests)
-        self.browser.set_review(state.judged, intents, can_commit=state.can_commit)
+        self.browser.set_review(
+            state.judged, intents, can_commit=state.can_commit, accepts_at_once=state.accepts_at_once
+        )
         self.set_changes(changes)
         refusals, state.refusals = state.refusals, {}
         self.show_refused(refusals)

@@ -162,7 +162,7 @@ class MainScreen(CurrentLayoutScreen[None]):
         pending = "" if act is not None and act.sessions.is_home_shown else self._pending_notice
         part_notice = "" if act is None else act.pages.part_notice
         notes = list(filter(None, [pending, part_notice, *self.state.start_notices]))
-        self.query_one(Greeting).show(get_keymap(self.app), notes)
+        self.query_one(Greeting).show(get_keymap(self.app), notes, accepts_at_once=self.state.accepts_at_once)
 
     # Events of the bridge
 

@@ -205,7 +205,7 @@ def _change_mode(view: ViewState, _: events.Envelope, event: events.ModeChanged)
 
 
 def _set_box(view: ViewState, _: events.Envelope, event: events.BoxFound) -> None:
-    view.debug.can_probe = event.tier not in {"T4", "in-place"}
+    view.debug.can_probe = event.is_contained
 
 
 def _count_clients(view: ViewState, _: events.Envelope, event: events.ClientsChanged) -> None:

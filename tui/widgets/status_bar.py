@@ -32,8 +32,6 @@ METER_WIDTH: Final = 8
 MUTED: Final = "$foreground 60%"
 WAITING_RANK: Final = 6  # rank of facts that require the user
 PAGE: Final = "/status"
-ASKING_TIERS: Final = frozenset({"T3", "T4"})  # which hold too little for a command to run unasked
-UNWALLED_TIERS: Final = frozenset({"container", "in-place"})  # which the user has chosen
 TIERS: Final = {
     "T1": "namespaces",
     "T2": "bubblewrap",
@@ -135,11 +133,10 @@ def _describe_containment(state: ViewState) -> StatusFact:
         return StatusFact(2, [(f"commands: {commands}", MUTED)], description, "/policy")
     tier, reason = state.box.tier, render_prose(" ".join(filter(None, (state.box.reason, state.box.cure))))
     description = f"Sandbox {tier}: {TIERS.get(tier) or TIERS.get(tier[:2], tier)}{f'. {reason}' if reason else ''}"
-    if tier == "T4":
-        return StatusFact(5, [(f"not sandboxed, commands: {commands}", "$warning")], description)
-    if tier in UNWALLED_TIERS:
-        return StatusFact(5, [(tier, "$warning")], description)
-    label = "partly sandboxed" if tier[:2] in ASKING_TIERS else "sandboxed"
+    if not state.box.is_walled:
+        label = tier if state.box.can_run_unasked else f"not sandboxed, commands: {commands}"
+        return StatusFact(5, [(label, "$warning")], description)
+    label = "sandboxed" if state.box.can_run_unasked else "partly sandboxed"
     return StatusFact(2, [(label, MUTED)], description)
 
 

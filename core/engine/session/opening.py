@@ -81,7 +81,14 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
     session.recorder.turn_id = ""
     remove_probes(session, is_resumed=True)
     report, is_unattended = " ".join(filter(None, repairs)), not services.options.interactive
-    session.emit(SessionResumed(repaired=report, branch=read_branch(services.workspace.root), unattended=is_unattended))
+    session.emit(
+        SessionResumed(
+            repaired=report,
+            branch=read_branch(services.workspace.root),
+            unattended=is_unattended,
+            accepts_at_once=services.accepts_at_once,
+        )
+    )
     session.check_disk()  # the project may have changed meanwhile
     return session, report
 

@@ -248,15 +248,10 @@ class Session:
             remove_all_probes(self.state.debug, self.emit, "Debug mode was left")
 
     def _accept_automatically(self, _: object = None) -> None:
-        if self._is_in_place:
+        if self.services.boxes.is_in_place:  # the agent works in the project itself, without a review
             self.promotion_hooks.accept(lambda: list(self.review.changes), self._accept_everything)
         elif self.settings.edits.policy == "auto":
             self.promotion_hooks.accept(lambda: list(self.review.changes), self.accept_all)
-
-    @property
-    def _is_in_place(self) -> bool:
-        """True if the agent works in the project itself, without a review."""
-        return self.services.boxes.tier is Tier.IN_PLACE
 
     async def _accept_in_place(self) -> None:
         """Write every pending change to the project, so that a command sees it."""

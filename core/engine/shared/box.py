@@ -63,6 +63,18 @@ def _explain_tier(report: TierReport) -> tuple[str, str]:
     return "", ""
 
 
+def build_box_event(tier: Tier, reason: str = "", cure: str = "") -> BoxFound:
+    """Build the report of a tier; `reason` and `cure` as in `BoxFound`."""
+    return BoxFound(
+        tier=tier.value,
+        reason=reason,
+        cure=cure,
+        is_contained=tier.is_contained,
+        is_walled=tier.is_walled,
+        can_run_unasked=tier.can_run_unasked,
+    )
+
+
 class SharedBox:
     """The engine's `BoxSource`. `required_tier`: accept this tier only."""
 
@@ -123,7 +135,12 @@ class SharedBox:
             return BoxSearchResult(box=None, tier=Tier.NONE, reason=reason)
 
     def build_event(self) -> BoxFound:
-        return BoxFound(tier=self.tier.value, reason=self._result.reason, cure=self._result.cure)
+        return build_box_event(self.tier, self._result.reason, self._result.cure)
+
+    @property
+    def is_in_place(self) -> bool:
+        """True if commands work in the project itself, which is known before the box is found."""
+        return self._required_tier is Tier.IN_PLACE
 
     async def close(self) -> None:
         """Close the box, with everything in it."""

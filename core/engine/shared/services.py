@@ -53,6 +53,11 @@ class EngineServices(Struct, eq=False, kw_only=True):
         """The directories outside of the workspace that may be read."""
         return AddedDirectories(self.options.add_dirs) if self.options.add_dirs else None
 
+    @property
+    def accepts_at_once(self) -> bool:
+        """True if edits are written to the project without a review."""
+        return self.boxes.is_in_place or self.settings.edits.policy == "auto"
+
     async def search(self, query: SearchQuery, reader: Reader) -> SearchAnswer:
         """Return the positions that match a query best, in the files that `reader` may read."""
         if self._search is None:

@@ -54,7 +54,8 @@ class IndexStatus(Struct, frozen=True, kw_only=True):
 
 class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
     """`demo`: played by a script, and always labelled so. `private`: gone when the program ends. `branch`: the one that
-    is checked out, "" = none. `unattended`: nobody can be asked, as with `-p`."""
+    is checked out, "" = none. `unattended`: nobody can be asked, as with `-p`. `accepts_at_once`: edits are written to
+    the project without a review."""
 
     workspace: str
     mode: ModeName
@@ -64,14 +65,16 @@ class SessionStarted(Event, frozen=True, kw_only=True, tag="session.started"):
     title: str = ""
     branch: str = ""
     unattended: bool = False
+    accepts_at_once: bool = False
 
 
 class SessionResumed(Event, frozen=True, kw_only=True, tag="session.resumed"):
-    """`repaired`: the repairs of the recovery ("" = none). `branch`, `unattended`: as in `SessionStarted`."""
+    """`repaired`: the repairs of the recovery ("" = none). The others are as in `SessionStarted`."""
 
     repaired: str = ""
     branch: str = ""
     unattended: bool = False
+    accepts_at_once: bool = False
 
 
 class SessionForked(Event, frozen=True, kw_only=True, tag="session.forked"):

@@ -124,12 +124,15 @@ class AnswersReported(IdsEvent, frozen=True, kw_only=True, tag="answers.reported
 
 class BoxFound(Event, frozen=True, kw_only=True, tag="box.found"):
     """The containment of commands on this machine: `tier` is "T1" (the strongest) to "T4" (no containment), or
-    "container" or "in-place" by the user's choice. `reason`:
-    why it is not a stronger one; `cure`: how to get one ("" = it is the strongest)."""
+    "container" or "in-place" by the user's choice. `reason`: why it is not a stronger one; `cure`: how to get one ("" =
+    it is the strongest). `is_contained`, `is_walled`, `can_run_unasked`: as in `core.sandbox.box.Tier`."""
 
     tier: str
     reason: str = ""
     cure: str = ""
+    is_contained: bool = True
+    is_walled: bool = True
+    can_run_unasked: bool = True
 
 
 class ShellMoved(Event, frozen=True, kw_only=True, tag="shell.moved"):

@@ -29,6 +29,7 @@ _MODES: Final = {
     Mode.ASK: ("Ask", "Answers questions; changes of its commands are dropped."),
     Mode.DEBUG: ("Debug", "Finds a fault with hypotheses and probes, and fixes it on evidence."),
 }
+_AT_ONCE: Final = {Mode.AGENT: ("Agent", "Edits and runs commands; its edits are written to your files at once.")}
 _REVIEWS: Final[dict[ReviewPolicy, tuple[str, str]]] = {
     "end": ("File by file", "At the end of a turn you review each changed file."),
     "each": ("Hunk by hunk", "At the end of a turn you review each hunk."),
@@ -69,7 +70,8 @@ def build_options(
     effort = state.model_choices.effort or DEFAULT
     efforts = dict.fromkeys((DEFAULT, *offers.efforts, effort))
     reviews = [policy for policy in _REVIEWS if policy != "auto-accept" or can_accept]
-    options = [_build_option("mode", "Mode", "mode", state.mode, [(m.value, *texts) for m, texts in _MODES.items()])]
+    modes = _MODES | (_AT_ONCE if state.accepts_at_once else {})
+    options = [_build_option("mode", "Mode", "mode", state.mode, [(m.value, *texts) for m, texts in modes.items()])]
     if models:
         options.append(_build_option("model", "Model", "model", state.model, [(model, model, "") for model in models]))
     options.append(

@@ -88,7 +88,7 @@ HINTS: Final = (
         "review",
         "{app.review} to review. Your files are untouched until you accept.",
         ("app.review",),
-        lambda state: bool(state.changes) and not state.is_running,
+        lambda state: bool(state.changes) and not state.is_running and not state.accepts_at_once,
     ),
     GuideHint(
         "commit",

@@ -17,7 +17,7 @@ from tui.screens.controller import Controller, ScreenContext
 from tui.screens.controllers.questions import QuestionController
 from tui.sessions.home import HomeList
 from tui.text import fit_line
-from tui.widgets.status_bar import ASKING_TIERS, StatusBar
+from tui.widgets.status_bar import StatusBar
 
 
 class ModeController(Controller):
@@ -95,11 +95,15 @@ class ModeController(Controller):
         note, state = SCREEN_MODES[name].note, self.context.state
         if name != Mode.AGENT:
             return note
+        if state.accepts_at_once:
+            note = "edits are written to your files at once"
         if state.policy.policy == "human":
             return f"{note}, you type the commands"
-        if state.policy.policy == "confirm" or (state.box is not None and state.box.tier[:2] in ASKING_TIERS):
+        if state.policy.policy == "confirm" or (state.box is not None and not state.box.can_run_unasked):
             return f"{note}, commands ask first"
-        return f"{note}, commands run sandboxed"
+        if state.box is None or state.box.is_walled:
+            return f"{note}, commands run sandboxed"
+        return f"{note}, commands run {'on a copy' if state.box.is_contained else 'in the project itself'}"
 
     def _set_mode(self, mode: str | None) -> None:
         if mode is not None:
