@@ -22,6 +22,7 @@ from tui.files.messages import BackRequested, LookupRequested, MentionRequested,
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.text import fit_line, format_path, render_prose, to_content
+from tui.timers import start_timer
 from tui.widgets.diagnostics import NO_REPORTS, SEVERITY_SIGNS, DiagnosticReports, format_diagnostic
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.workers import start_worker
@@ -63,7 +64,7 @@ class DelayedLoad:
     def start(self, load: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run `load` in place of the current load."""
         if self._timer is None:
-            self._timer = self._widget.set_timer(PROGRESS_DELAY, self.show_progress)
+            self._timer = start_timer(self._widget, PROGRESS_DELAY, self.show_progress)
         _ = start_worker(self._widget, self._run, load, group=self._group, exclusive=True, exit_on_error=False)
 
     def cancel(self) -> None:

@@ -15,6 +15,7 @@ from textual.widgets import Input, TextArea
 from tui.input.keystrokes import BURST_GAP, FASTEST_TYPING, KeyKind, Keystroke, KeystrokeBuffer, TypedWidget
 from tui.input.visibility import get_visibility
 from tui.keymap import CURSOR_KEYS
+from tui.timers import start_timer
 
 TEXT_WIDGETS: Final = (Input, TextArea)
 
@@ -107,7 +108,7 @@ class KeyFilter:
     def _start_timer(self) -> None:
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self._app.set_timer(BURST_GAP, self._flush)
+        self._timer = start_timer(self._app, BURST_GAP, self._flush)
 
     def _flush(self) -> None:
         if self._app.screen_stack:  # else the app is about to end

@@ -23,6 +23,7 @@ from tui.index_progress import describe_progress, describe_search_limits
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.search.hit_list import HitList
 from tui.text import fit_line, render_prose
+from tui.timers import start_timer
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import Hint, KeyHints
 from tui.workers import start_worker
@@ -108,7 +109,7 @@ class HitDialog(Dialog[HitChoice]):
         event.stop()
         if self._timer is not None:
             self._timer.stop()
-        self._timer = self.set_timer(PREVIEW_PAUSE, self._preview_current)
+        self._timer = start_timer(self, PREVIEW_PAUSE, self._preview_current)
 
     def _preview_current(self) -> None:
         start_worker(self, self._show_preview, group="hits.preview", exclusive=True)
@@ -210,7 +211,7 @@ class SearchDialog(HitDialog):
             self.memory = self.memory._replace(text=event.value)
             if self._typing is not None:
                 self._typing.stop()
-            self._typing = self.set_timer(DEBOUNCE, self._start_search)
+            self._typing = start_timer(self, DEBOUNCE, self._start_search)
 
     @on(Input.Submitted)
     def _on_text_submitted(self, event: Input.Submitted) -> None:

@@ -26,6 +26,7 @@ from tui.dialogs.pages import ConfirmDialog
 from tui.keymap import get_bindings
 from tui.sessions.rows import format_hit, format_session, is_quiet_run, is_unavailable, matches
 from tui.text import fit_line
+from tui.timers import start_timer
 from tui.widgets.input_line import SteadyInput
 from tui.widgets.key_hints import KeyHints
 from tui.workers import start_worker
@@ -181,7 +182,7 @@ class SessionPicker(Dialog[SessionChoice]):
         if self._timer is not None:
             self._timer.stop()
         if self._shelf is not None and len(event.value.strip()) >= LEAST_WORD:
-            self._timer = self.set_timer(SEARCH_WAIT, self._start_search)
+            self._timer = start_timer(self, SEARCH_WAIT, self._start_search)
 
     def _start_search(self) -> None:
         start_worker(self, self._search, self._words, group="transcripts", exclusive=True)

@@ -18,6 +18,7 @@ from tui.chat.prompt.completing import CompletingEditor
 from tui.chat.prompt.editor import queue_action
 from tui.clipboard import is_wsl, parse_pasted_paths, resolve_existing
 from tui.keymap import get_bindings
+from tui.timers import start_timer
 
 BURST_WAIT: Final = 0.01  # seconds; no hand strikes two keys within it
 BURST_WAIT_AFTER_PAUSE: Final = 0.002  # only keys read together with the first can belong to the same input
@@ -142,7 +143,7 @@ class Prompt(CompletingEditor):
             return
         self._pending_sends += 1
         if self._pending_sends == 1:  # through the app's queue, behind earlier keys
-            self.set_timer(wait, lambda: self.app.call_later(self.call_later, self._send_if_pending))
+            start_timer(self, wait, lambda: self.app.call_later(self.call_later, self._send_if_pending))
 
     def _send_if_pending(self) -> None:
         if not self._pending_sends:
@@ -241,7 +242,7 @@ class Prompt(CompletingEditor):
         if character == HELP_SIGN:
             self._ask_for_help_soon()
         elif not self.takes_commands and self.is_answer(character):
-            self.set_timer(ANSWER_WAIT, partial(self._answer, character))
+            start_timer(self, ANSWER_WAIT, partial(self._answer, character))
 
     def _answer(self, letter: str) -> None:
         if self.text in {letter, ""} and self.has_focus:  # with Vim's keys it may not be in the text
@@ -253,7 +254,7 @@ class Prompt(CompletingEditor):
         if not self.takes_letters:
             self.post_message(self.HelpRequested())
         elif not self.takes_commands:
-            self.set_timer(HELP_WAIT, self._ask_for_help)
+            start_timer(self, HELP_WAIT, self._ask_for_help)
 
     def _ask_for_help(self) -> None:
         if self.text == HELP_SIGN and self.has_focus:

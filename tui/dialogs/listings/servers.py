@@ -21,6 +21,7 @@ from tui.dialogs.listings.listing import ListingDialog
 from tui.dialogs.pages import ConfirmDialog, PageDialog
 from tui.keymap import get_bindings
 from tui.text import expose_content, expose_line, expose_text, render_output, render_prose
+from tui.timers import start_timer
 from tui.workers import start_worker
 
 _WIDE: Final = 80  # columns, from which there is room for these, too
@@ -86,7 +87,7 @@ class ServersDialog(ListingDialog[None]):
         if self._timer is not None:
             self._timer.stop()
         starts = any(server_row.state == "starting" for server_row in answer.servers)
-        self._timer = self.set_timer(LOOK_AGAIN, self._start_poll) if starts else None
+        self._timer = start_timer(self, LOOK_AGAIN, self._start_poll) if starts else None
 
     def _start_poll(self) -> None:
         start_worker(self, self._poll, group="servers look")

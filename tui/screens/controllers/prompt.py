@@ -32,6 +32,7 @@ from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.panes import PaneController
 from tui.screens.controllers.questions import QuestionController
 from tui.slash_commands import SlashCommand, describe_unknown_command, is_called, parse_alias, parse_slash_command
+from tui.timers import start_timer
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -66,7 +67,7 @@ class ChipRow:
             self._removed.clear()
             self._show(queries.PromptContextAnswer())
         elif self._context.state.session_id:
-            self._timer = self._context.screen.set_timer(CHIPS_WAIT, self._start)
+            self._timer = start_timer(self._context.screen, CHIPS_WAIT, self._start)
 
     def _start(self) -> None:
         self._timer = None

@@ -14,6 +14,7 @@ from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.prompt import ChipRow
 from tui.slash_commands import can_run_as_is, find_completions
 from tui.text import replace_hidden
+from tui.timers import start_timer
 
 if TYPE_CHECKING:
     from textual.timer import Timer
@@ -139,7 +140,7 @@ class CompletionController(Controller):
             self._timer = None
         prompt = self.context.prompt
         if self.context.state.session_id and prompt.is_at_end and find_typed_path(prompt.before_cursor):
-            self._timer = self.context.screen.set_timer(GHOST_WAIT, self._search_path)
+            self._timer = start_timer(self.context.screen, GHOST_WAIT, self._search_path)
 
     @in_worker("ghost")
     async def _search_path(self) -> None:

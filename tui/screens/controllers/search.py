@@ -18,6 +18,7 @@ from tui.index_progress import describe_index, describe_progress
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.panes import PaneController
 from tui.text import fit_line
+from tui.timers import start_timer
 
 if TYPE_CHECKING:
     from tui.search.dialogs import HitChoice, SearchDialog, SearchMemory
@@ -103,7 +104,7 @@ class NameController(Controller):
     @on(LookupRequested)
     @in_worker("names")
     async def _look_up(self, event: LookupRequested) -> None:
-        timer = self.context.screen.set_timer(PATIENCE, self._show_waiting_notice)
+        timer = start_timer(self.context.screen, PATIENCE, self._show_waiting_notice)
         try:
             match event.kind:
                 case "hover":
