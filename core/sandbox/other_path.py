@@ -124,7 +124,7 @@ def _list_prefixes(env: Mapping[str, str], workspace: Path) -> Iterator[Path]:
         directory = Path(entry)
         if directory.is_absolute() and directory.name in {"bin", "sbin"}:
             yield directory.parent
-    yield from (workspace / name for name in _ENVIRONMENTS if (workspace / name / "pyvenv.cfg").is_file())
+    yield from (workspace / name for name in _ENVIRONMENTS if os.access(workspace / name / "pyvenv.cfg", os.R_OK))
     if home := env.get("HOME"):
         yield Path(home, ".local")
         yield from _glob(Path(home, ".pyenv", "versions"), "*")

@@ -71,7 +71,7 @@ def restrict_self(rules: Iterable[tuple[str, int]], *, tcp: bool = True, scopes:
 def _add_rule(ruleset: int, path: str, rights: int) -> None:
     try:
         descriptor = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:  # what can't be opened (a link in a circle, say) needs no rule
         return
     try:
         if not stat.S_ISDIR(os.fstat(descriptor).st_mode):

@@ -197,7 +197,7 @@ def _list_rules(request: BoxRequest, paths: list[Path]) -> Iterator[tuple[str, i
     """Yield rules for readable paths, listed individually: a rule can't revoke rights of a wider one."""
     secret_paths = (*host_view.list_masked(), *request.hidden, request.workspace)
     foreign_mounts = host_view.list_foreign_mounts(secret_paths, (request.workspace, *request.readable))
-    hidden_paths = (*request.hidden, *foreign_mounts)
+    hidden_paths = (*_list_hidden_directories(request), *foreign_mounts)
     yield from (
         (str(visible_path), READ)
         for path in (*_SYSTEM, *_VARIABLE)
@@ -226,23 +226,38 @@ def _find_environments(request: BoxRequest) -> Iterator[Path]:
 
 
 def _list_hidden(request: BoxRequest) -> tuple[Path, ...]:
-    return (*request.hidden, *(request.workspace / path for path in (*request.withheld, *request.masked)))
+    inside = (request.workspace / path for path in (*request.withheld, *request.masked))
+    return (*_list_hidden_directories(request), *inside)
+
+
+def _list_hidden_directories(request: BoxRequest) -> tuple[Path, ...]:
+    """Return the hidden paths, as they are named and where they are."""
+    return tuple({*request.hidden, *map(_resolve, request.hidden)})
+
+
+def _resolve(path: Path) -> Path:
+    return Path(os.path.realpath(path))  # `Path.resolve` raises an error for links in a circle
 
 
 def _exclude_hidden(path: Path, hidden_paths: tuple[Path, ...]) -> Iterator[Path]:
-    if path in hidden_paths:
+    """Yield the paths that make `path` readable without what is hidden. A rule for a symbolic link holds for all of its
+    target, which must neither be hidden nor contain what is."""
+    target = _resolve(path)
+    if path in hidden_paths or any(target.is_relative_to(hidden_path) for hidden_path in hidden_paths):
         return
-    if not any(hidden_path.is_relative_to(path) for hidden_path in hidden_paths):
+    if not any(hidden_path.is_relative_to(path) or hidden_path.is_relative_to(target) for hidden_path in hidden_paths):
         yield path
-        return
-    for name in host_view.list_names(path):
-        yield from _exclude_hidden(path / name, hidden_paths)
+    elif not path.is_symlink():
+        for name in host_view.list_names(path):
+            yield from _exclude_hidden(path / name, hidden_paths)
 
 
 def _list_readable(directory: Path, masked_paths: set[Path]) -> Iterator[Path]:
+    """Yield the entries of a directory that are not masked, and links to nothing masked."""
     for name in host_view.list_names(directory):
         path = directory / name
-        if not any(masked_path == path or masked_path.is_relative_to(path) for masked_path in masked_paths):
+        ends = {path, _resolve(path)}
+        if not any(masked_path.is_relative_to(end) for end in ends for masked_path in masked_paths):
             yield path
 
 

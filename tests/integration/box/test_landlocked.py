@@ -162,6 +162,24 @@ async def test_p20_what_is_hidden_or_withheld_is_not_in_the_copy(locked: Boxed):
     assert list(ran.upper.iterdir()) == []
 
 
+async def test_p20_no_link_leads_to_what_is_hidden(locked: Boxed):
+    locked.write("data/private/key", PLANTED)
+    locked.write("data/set.csv", "1,2\n")
+    locked.write("elsewhere/notes", "3,4\n")
+    for name, target in (("all", "."), ("way", "private"), ("round", "round"), ("notes", "../elsewhere/notes")):
+        (locked.root / "data" / name).symlink_to(target)
+    (locked.root / "alias").symlink_to("data")
+    ran = await locked.run(
+        f"cd {locked.root}; cat data/private/key data/all/private/key data/way/key alias/private/key; ls data/private;"
+        "cat data/set.csv data/notes",
+        hidden=(locked.root / "alias" / "private",),
+        readable=(locked.root / "data",),
+    )
+    assert PLANTED not in ran.output
+    assert "key\n" not in ran.output.replace("private/key: Permission denied\n", "")
+    assert ran.output.endswith("1,2\n3,4\n")
+
+
 async def test_s8_survivors_are_ended_with_the_command(locked: Boxed):
     ran = await locked.run(f"(setsid sh -c 'sleep {MARK}9' &) ; (setsid setsid sleep {MARK}9 &); sleep 0.1; echo done")
     assert (ran.code, ran.output) == (0, "done\n")

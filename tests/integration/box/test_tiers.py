@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from core.sandbox.box import Tier
+from core.sandbox.inside.landlock import READ
 from core.sandbox.tiers import bwrap, selection, self_test
 from core.sandbox.tiers.selection import find_tier, load_cached_report, open_box, try_tier
 from tests.support.box_cases import ROOT
@@ -98,7 +99,7 @@ async def test_s12_a_tier_that_was_asked_for_is_not_replaced_by_another(tmp_path
 async def test_s18_a_box_that_lets_one_attempt_through_is_not_taken(tmp_path, monkeypatch):
     if Tier.LANDLOCK not in offered():
         pytest.skip("nothing to weaken")
-    monkeypatch.setattr("core.sandbox.tiers.landlock_box._SYSTEM", ("/",))
+    monkeypatch.setattr("core.sandbox.tiers.landlock_box._list_rules", lambda *_: [("/", READ)])
     monkeypatch.setattr("core.sandbox.tiers.landlock_box.choose_user", lambda _: None)  # else root is held by modes
     reason = await try_tier(Tier.LANDLOCK, tmp_path)
     assert not reason.ok
