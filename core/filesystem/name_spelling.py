@@ -12,7 +12,7 @@ import errno
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -123,16 +123,27 @@ class NameSpelling:
         return directory in self._exact or not self._find_folding(directory)
 
     def _find_folding(self, directory: bytes) -> bool:
-        prefixes = _list_prefixes(directory)
-        answers = [False if here in self._exact else self._recall(here) for here in prefixes]
-        if None not in answers:
-            self._exact.update(() if any(answers) else prefixes)
-        return any(answers)
+        answers = dict(self._iterate_answers(directory))
+        if any(answers.values()):
+            return True
+        if None not in answers.values() and directory in answers:
+            self._exact.update(answers)
+        return False
 
     def folds(self, directory: bytes) -> bool:
         """True if this directory finds a name in other spellings; one that tells nothing is like the one above it."""
-        answers = [answer for here in _list_prefixes(directory) if (answer := self._recall(here)) is not None]
+        answers = [answer for _, answer in self._iterate_answers(directory) if answer is not None]
         return bool(answers and answers[-1])
+
+    def _iterate_answers(self, directory: bytes) -> Iterator[tuple[bytes, bool | None]]:
+        """Yield the directories on the way to a directory, and their answers: those from the first that may fold names,
+        to the last that exists."""
+        is_child = directory.rpartition(b"/")[0] in self._exact
+        for here in (directory,) if is_child else _iterate_prefixes(directory):
+            try:
+                yield here, False if here in self._exact else self._recall(here)
+            except FileNotFoundError:
+                return
 
     def _recall(self, directory: bytes) -> bool | None:
         answer = self._probed.get(directory)
@@ -144,8 +155,11 @@ class NameSpelling:
         return answer
 
     def _probe(self, directory: bytes) -> bool | None:
+        """Probe a directory; None: it does not tell. Raises FileNotFoundError if there is none, and so none in it."""
         try:
             descriptor = os.open(directory or b".", DIRECTORY, dir_fd=self._top)
+        except FileNotFoundError:
+            raise
         except OSError:
             return None
         try:
@@ -201,10 +215,13 @@ class NameSpelling:
         return names
 
 
-def _list_prefixes(directory: bytes) -> list[bytes]:
-    """Return the directories on the way to a directory, from the root to itself."""
-    parts = directory.split(b"/") if directory else []
-    return [b"/".join(parts[:count]) for count in range(len(parts) + 1)]
+def _iterate_prefixes(directory: bytes) -> Iterator[bytes]:
+    """Yield the directories on the way to a directory, from the root to itself."""
+    end = 0 if directory else -1
+    yield b""
+    while end >= 0:
+        end = directory.find(b"/", end + 1)
+        yield directory[:end] if end >= 0 else directory
 
 
 def _probe_entries(directory: int) -> bool | None:
