@@ -62,8 +62,10 @@ def told(engine: Engine, session: str) -> list[str]:
 
 @pytest.fixture
 def with_ty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The servers of this very environment on PATH: ty and ruff."""
+    """The servers of this very environment on PATH: ty and ruff, which are waited for on a busy machine, too."""
     put_on_path(monkeypatch, "ty", "ruff")
+    for name in ("EDIT_BUDGET", "TURN_BUDGET"):
+        monkeypatch.setattr(edit_diagnostics, name, 30.0)
 
 
 def configure(project: Path, *faults: str, **more: Any) -> None:

@@ -96,6 +96,8 @@ async def test_an_active_virtual_environment_elsewhere_is_readable(boxed: Boxed)
 
 
 async def test_the_cache_stays_from_one_command_to_the_next(boxed: Boxed):
+    if boxed.tier is Tier.LANDLOCK and boxed.uid == 0:
+        pytest.skip("root's commands run as another user there, who has no cache (docs/safety.md)")
     cache = boxed.root / "state" / "cache"
     cache.mkdir()
     boxed.give(cache)
