@@ -129,7 +129,9 @@ async def test_the_user_sees_what_a_job_writes_and_changes_while_it_runs_and_the
 
 async def test_s9_jobs_end_with_the_session_and_ctrl_c_reaches_them(tmp_path):
     steps = [
-        command("trap 'echo interrupted' INT; echo ready; while :; do sleep 0.05; done", is_background=True),
+        command(
+            "trap 'echo interrupted' INT; while :; do sh -c 'echo ready; exec sleep 600'; done", is_background=True
+        ),
         calls(("stop_terminal", {"job": "job_1", "interrupt": True})),
         says("."),
     ]
