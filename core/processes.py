@@ -1,4 +1,4 @@
-"""Other processes of this user: whether one lives, and those that descend from a command.
+"""Other processes of this user: whether one lives, those that descend from a command, and what a command starts with.
 
 A command's descendants are known by a mark in their environment. macOS shows nobody the environment of the system's own
 programs, so the family of a command is gathered there while it runs: by parents, process groups and sessions.
@@ -7,6 +7,7 @@ programs, so the family of a command is gathered there while it runs: by parents
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -114,3 +115,10 @@ class ProcessFamily:
             with suppress(psutil.Error):
                 living += [process] if process.is_running() and process.status() != psutil.STATUS_ZOMBIE else []
         return living
+
+
+def restore_signals() -> None:
+    """Restore the signals that end a command: a program in the background of a script ignores some, and a shell can
+    neither trap nor restore what was ignored when it started."""
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)

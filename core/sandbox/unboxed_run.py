@@ -26,6 +26,7 @@ from core.processes import (
     find_marked_processes,
     kill_process,
     list_descendants,
+    restore_signals,
 )
 from core.sandbox.box import BoxResult
 from core.sandbox.output import OUTPUT_LIMIT, OutputReader
@@ -142,6 +143,7 @@ class UnboxedProcess:
                 stderr=self._sink,
                 start_new_session=True,
                 pass_fds=descriptors,
+                preexec_fn=restore_signals,
             )
         except BaseException as error:
             self.reader.stop()

@@ -28,6 +28,7 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.filesystem.private_files import make_private_directory
 from core.ids import new_id
+from core.processes import restore_signals
 from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.other_path import map_paths, rewrite_command
@@ -243,6 +244,7 @@ class _SeatbeltProcess:
                 stdout=sinks[0],
                 stderr=sinks[-1],
                 start_new_session=True,
+                preexec_fn=restore_signals,
             )
         except OSError as error:
             for reader in self._readers:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -124,23 +125,30 @@ async def test_file_sizes_and_open_files_are_limited(place: Place):
     assert blocks in {"2048", "1024"}  # of 512 bytes, or 1024 in bash
 
 
-async def test_input_stop_and_interrupt_reach_it(place: Place):
+async def test_input_and_stop_reach_it(place: Place):
     chunks: list[str] = []
     running = await place.box.start(place.build_request("cat; echo end", interactive=True), chunks.append)
     running.send(b"sent\n")
     running.close_input()
     assert (await running.wait()).exit_code == 0
     assert "".join(chunks) == "sent\nend\n"
+    running = await place.box.start(place.build_request("echo x > late; sleep 60"), chunks.append)
+    assert (await running.stop()).end_reason == "stopped"
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["", "in the background"])
+async def test_an_interrupt_reaches_it_though_this_program_may_ignore_it(place: Place, handler: Any):
     is_ready = asyncio.Event()
-    # An interrupt that comes as the command of a shell ends by itself is taken for one of that command.
     trap = place.build_request("trap 'exit 3' INT; sh -c 'echo ready; exec sleep 600'; exit 4")
-    running = await place.box.start(trap, lambda text: is_ready.set() if "ready" in text else None)
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        running = await place.box.start(trap, lambda text: is_ready.set() if "ready" in text else None)
+    finally:
+        signal.signal(signal.SIGINT, before)
     async with asyncio.timeout(30):
         await is_ready.wait()
     running.interrupt()
     assert (await running.wait()).exit_code == 3
-    running = await place.box.start(place.build_request("echo x > late; sleep 60"), chunks.append)
-    assert (await running.stop()).end_reason == "stopped"
 
 
 async def test_errors_are_separate_if_asked_for(place: Place):
