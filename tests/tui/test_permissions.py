@@ -272,7 +272,8 @@ async def test_a_host_can_be_granted_once_for_the_session_or_for_good(stage):
 ASK_TRUST = TrustStated(state="asked", directory="/home/me/\u202eshop", holds=("AGENTS.md", ".git"))
 
 
-async def test_i1_trust_is_asked_for_beside_the_prompt_and_takes_one_key(stage):
+async def test_i1_trust_is_asked_for_beside_the_prompt_and_takes_one_key(stage, monkeypatch):
+    monkeypatch.setattr("tui.chat.prompt.ANSWER_WAIT", 100.0)  # on a busy machine the letters come slowly
     async with stage([STARTED, ASK_TRUST]) as on:
         await on.until(lambda: on.screen.query("#trust") and on.screen.query_one("#trust").display)
         assert on.prompt.has_focus
