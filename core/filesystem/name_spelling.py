@@ -136,8 +136,8 @@ class NameSpelling:
         return bool(answers and answers[-1])
 
     def _iterate_answers(self, directory: bytes) -> Iterator[tuple[bytes, bool | None]]:
-        """Yield the directories on the way to a directory, and their answers: those from the first that may fold names,
-        to the last that exists."""
+        """Yield the directories on the way to a directory with their answers, as far as they exist; without those above
+        one that is known to be exact, if the directory lies in it."""
         is_child = directory.rpartition(b"/")[0] in self._exact
         for here in (directory,) if is_child else _iterate_prefixes(directory):
             try:

@@ -340,7 +340,7 @@ class Execution:
             self.discard()
 
     def discard(self) -> None:
-        """Drop the effects of a command that has ended, as if it had not run."""
+        """Drop the effects of a command that has ended, as if it had not run; record those in the project itself."""
         self.finish_output()
         self.output.close()
         self._drop_layer()

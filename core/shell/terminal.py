@@ -1,7 +1,8 @@
 """The terminal of a session, which runs every command of the agent and the user, in foreground and background.
 
-A command that the box can't start is an error: it never runs outside of the box instead. Only on a machine without any
-box (tier T4) do commands run in the project itself, after an approval for every command.
+A command that the box can't start is an error: it never runs outside of the box instead. Commands run in the project
+itself only where the user has chosen that (`--in-place`), and on a machine without any box (tier T4), after an approval
+for every command.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Terminal:
         on_output: Callable[[str], None],
         should_run_again: Callable[[], Awaitable[bool]] = _run_once,
     ) -> CommandResult:
-        """Run a command to its end. Cancelling stops it and drops its changes.
+        """Run a command to its end. Cancelling stops it and drops its changes; those in the project itself stay.
 
         `should_run_again` is asked after every run in a box, before its effects are absorbed: with True they are
         dropped, and the command runs again from its first state. Raises `AgentTuiError` when it can't be started; then
