@@ -83,7 +83,8 @@ async def run_unboxed(
 ) -> CommandResult:
     """Run `command` in a shell in `cwd`, for at most `time_limit` seconds, with exactly the environment `env`.
 
-    The command inherits `descriptors`, and is ended after 10 MB of output. Raises `ToolFailed` if it can't be started.
+    The command inherits `descriptors`, and is ended after 10 MB of output. `on_output` gets it as it was written, with
+    invalid UTF-8 as in PEP 383; the result has it as plain text. Raises `ToolFailed` if it can't be started.
     Cancelling ends it immediately.
     """
     running = UnboxedProcess(on_output, limit=OUTPUT_LIMIT)
@@ -116,7 +117,7 @@ class UnboxedProcess:
         self._started = monotonic()
         self._flooded = asyncio.Event()
         source, self._sink = os.pipe()
-        self.reader = OutputReader(source, on_output, limit=limit, on_limit=self._flooded.set)
+        self.reader = OutputReader(source, on_output, limit=limit, raw=True, on_limit=self._flooded.set)
 
     async def start(
         self,

@@ -24,7 +24,7 @@ from core.git.credentials import register_command_credentials
 from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
 from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
-from core.sandbox.plain_text import strip_escapes
+from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.sandbox.tiers.dropped_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.secrets import list_masked_values
@@ -65,8 +65,9 @@ class Execution:
     ) -> None:
         self.request = request
         self.output = CommandOutput(host.directory, request.origin.call)
+        self._plain = LiveTextStream()
         self._masker = SecretMasker(partial(self._add_output, on_output))
-        self.tracker = ShellTracker(self._masker.feed)
+        self.tracker = ShellTracker(self._masker.feed if request.is_raw else self._feed_plain)
         self._host = host
         self._shell = shell
         self._start_directory = shell.directory
@@ -83,8 +84,14 @@ class Execution:
         self._survey: asyncio.Task[DiskRecord] | None = None  # of the project, after a command in it
         self.running: RunningCommand | None = None
 
+    def _feed_plain(self, text: str) -> None:
+        """Pass the command's output on as plain text, once the shell's own reports are out of it: they begin at the
+        cursor, so they would overwrite what stands there."""
+        if piece := self._plain.feed(replace_undecodable(text)):
+            self._masker.feed(piece)
+
     def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
-        self.output.add(strip_escapes(replace_undecodable(text)) if self.request.is_raw else text)
+        self.output.add(self._plain.feed(replace_undecodable(text)) if self.request.is_raw else text)
         on_output(text)
 
     def list_touched(self) -> tuple[str, ...]:
@@ -109,7 +116,12 @@ class Execution:
     def finish_output(self) -> None:
         """Flush the output: the command prints no more."""
         self.tracker.finish()
-        self._masker.finish()
+        if self.request.is_raw:
+            self._masker.finish()
+            self.output.add(self._plain.finish())
+        else:
+            self._masker.feed(self._plain.finish())
+            self._masker.finish()
 
     async def begin(self, box: Box) -> None:
         """Start the command. Raises `AgentTuiError` if it can't be started; then no part of it ran and no layer
@@ -191,7 +203,7 @@ class Execution:
             git_settings=repository.settings,
             limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,
             interactive=is_job or request.stdin is not None,
-            raw=request.is_raw,
+            raw=True,
         )
 
     async def end(self) -> CommandResult:

@@ -19,8 +19,7 @@ INTERRUPT_PATIENCE = 2.0  # seconds to wait for the end of an interrupted job be
 
 
 class BackgroundJob:
-    """A command in the background. `read_chars`: characters of its output that the model has read; `task` ends with
-    it."""
+    """A command in the background. `task` ends with it."""
 
     task: asyncio.Task[None]
 
@@ -30,7 +29,6 @@ class BackgroundJob:
         self.execution, self.running = execution, execution.running
         self.directory = directory
         self.started = monotonic()
-        self.read_chars = 0
         self.result: CommandResult | None = None
 
     @property
@@ -133,8 +131,7 @@ class JobTable:
         job = self.get_job(name)
         if job.is_alive and wait > 0:
             await asyncio.wait({job.task}, timeout=wait)
-        output = job.execution.output.render_since(job.read_chars)
-        job.read_chars = job.execution.output.total
+        output = job.execution.output.read_new()
         if not job.is_alive:
             self._host.emit(TerminalReported(ids=(job.id,)))
         return self._build_report(job, output)

@@ -11,6 +11,7 @@ from typing import IO
 from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
 from core.secrets import mask_secrets
+from core.state.live_text import TAKE_BACK, TAKE_BACK_ABOVE, count_before_line, split_piece
 
 MAX_RESULT = 120_000  # characters of a result that go to the model
 MAX_SUMMARY = 200  # characters
@@ -18,16 +19,52 @@ SECRETS_HIDDEN = "Values from secret files were removed from its output."
 OUTPUTS_FOLDER = "outputs"
 _PLAIN = compile_lazily(r"[a-z0-9_]{1,64}")
 _NAME = compile_lazily(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
-HEAD_CHARS = TAIL_CHARS = 56_000  # characters of head and tail for the model
+MAX_TRIMMED = 500  # characters of a part of a line that are left out at a gap
+HEAD_CHARS, TAIL_CHARS = 11_500, 23_000  # characters of a command's output for the model
+LINE_BREAK = "\n"
 
 
 def clip_text(directory: Path, call: str, text: str, limit: int = MAX_RESULT) -> tuple[str, str]:
-    """Return the text for the model, and the name of the file with the whole ("" = the text is whole)."""
+    """Return the text for the model, and the name of the file with the whole ("" = the text is whole).
+
+    The end of a result says more than its beginning, so it gets two thirds of the room."""
     if len(text) <= limit:
         return text, ""
     name, reason = spill_output(directory, call, text)
-    hint = f"full output: read_file {name}" if name else f"the full output could not be saved: {reason}"
-    return shorten_middle(text, limit, unit=f"characters left out; {hint}"), name
+    head, tail = trim_to_lines(text[: limit // 3], text[-(limit * 2 // 3) :])
+    end = len(text) - len(tail)
+    n_lines = text.count(LINE_BREAK) + 1
+    lines = (head.count(LINE_BREAK) + 1, n_lines - text.count(LINE_BREAK, end - 1), n_lines)
+    gap = describe_gap(end - len(head), len(text), name, lines, reason)
+    return join_around_gap(head, gap, tail), name
+
+
+def trim_to_lines(head: str, tail: str) -> tuple[str, str]:
+    """Return head and tail without the parts of lines at the gap, unless these are long."""
+    end, start = head.rfind("\n") + 1, tail.find("\n") + 1
+    return head[:end] if end and len(head) - end < MAX_TRIMMED else head, tail[start:] if start < MAX_TRIMMED else tail
+
+
+def join_around_gap(head: str, gap: str, tail: str) -> str:
+    """Join head and tail by the line that describes the gap between them."""
+    return f"{head}{'' if head.endswith(LINE_BREAK) or not head else LINE_BREAK}{gap}\n{tail}"
+
+
+def describe_gap(
+    missing: int, total: int, name: str, lines: tuple[int, int, int] | None = None, reason: str = ""
+) -> str:
+    """Describe, in a line of a result, `missing` of its `total` characters.
+
+    `lines`: the first and the last line of the gap and the number of all, None = unknown. `name`: the file with the
+    whole, "" = it could not be saved for `reason`."""
+    if not name:
+        return f"[… {missing:,} characters left out; the full output could not be saved{reason and f': {reason}'} …]"
+    where = f", in lines {lines[0]:,} to {lines[1]:,} of {lines[2]:,}" if lines else ""
+    offset = f" from offset {lines[0]}" if lines and lines[0] > 1 else ""
+    return (
+        f"[… {missing:,} characters left out{where}; the whole output ({total:,} characters): "
+        f"read_file {name}{offset}, or grep with this path …]"
+    )
 
 
 def shorten_middle(text: str, limit: int, *, unit: str = "characters") -> str:
@@ -81,7 +118,8 @@ def read_spilled(directory: Path, path: str) -> bytes | None:
 
 
 class CommandOutput:
-    """A buffer for arriving output. The file is opened when head and tail are full."""
+    """A buffer for arriving output, which comes in pieces (`core.state.live_text`). The file is opened when head and
+    tail are full."""
 
     def __init__(self, directory: Path, name: str) -> None:
         self.total = 0
@@ -89,19 +127,48 @@ class CommandOutput:
         self._directory, self._name = directory, name
         self._head = ""
         self._tail = ""
+        self._line_breaks = 0
+        self._read_chars = 0
         self._sink: IO[bytes] | None = None
         self._can_spill = True
 
-    def add(self, text: str) -> None:
+    def add(self, piece: str) -> None:
+        """Add a piece of output, which may take the last lines back first."""
+        for part in split_piece(piece):
+            if part in {TAKE_BACK, TAKE_BACK_ABOVE}:
+                self._take_back(is_above=part == TAKE_BACK_ABOVE)
+            else:
+                self._append(part)
+
+    def _append(self, text: str) -> None:
         room = HEAD_CHARS - len(self._head)
         rest = text[room:] if room > 0 else text
         if self._sink is None and self._can_spill and len(self._tail) + len(rest) > TAIL_CHARS:
             self._open_file()
         self._write_file(text)
         self.total += len(text)
+        self._line_breaks += text.count("\n")
         if room > 0:
             self._head += text[:room]
         self._tail = (self._tail + rest)[-TAIL_CHARS:]
+
+    def _take_back(self, *, is_above: bool) -> None:
+        """Take the current line back. A line that is longer than the tail can't be: a new one is begun instead."""
+        if self.is_clipped and "\n" not in self._tail:
+            self._append("\n")
+            return
+        text = self._tail if self.is_clipped else self._head + self._tail
+        line = text[count_before_line(text, is_above=is_above) :]
+        in_tail = min(len(line), len(self._tail))
+        self._tail = self._tail[: len(self._tail) - in_tail]
+        self._head = self._head[: len(self._head) - (len(line) - in_tail)]
+        self.total -= len(line)
+        self._line_breaks -= line.count("\n")
+        self._read_chars = min(self._read_chars, self.total)
+        if self._sink is not None:
+            with suppress(OSError):
+                self._sink.seek(-len(line.encode("utf-8", "replace")), os.SEEK_END)
+                self._sink.truncate()
 
     def _open_file(self) -> None:
         """Open the file and write the output so far. Without a file the middle is lost, and the text mentions that."""
@@ -135,26 +202,28 @@ class CommandOutput:
 
     def render_text(self) -> str:
         """Return head and tail, with a line between them on the size of the gap and the file of the whole."""
-        missing = self.total - len(self._head) - len(self._tail)
-        if missing <= 0:
+        if not self.is_clipped:
             return self._head + self._tail
-        return f"{self._head}\n{self._format_gap(missing)}\n{self._tail}"
+        return self._render_clipped(0)
 
-    def render_since(self, offset: int) -> str:
-        """Return the buffered output after the first `offset` characters."""
-        if offset < len(self._head) or not self.is_clipped:
-            text = self._head + self._tail
-            return (
-                text[offset:] if not self.is_clipped else f"{self._head[offset:]}\n{self._format_gap()}\n{self._tail}"
-            )
+    def read_new(self) -> str:
+        """Return the output since the last call, with lines that were rewritten since then, and a line on what is no
+        longer in the buffer."""
+        offset, self._read_chars = self._read_chars, self.total
+        if not self.is_clipped:
+            return (self._head + self._tail)[offset:]
+        if offset < len(self._head):
+            return self._render_clipped(offset)
         missing = self.total - len(self._tail) - offset
         if missing <= 0:
             return self._tail[-(self.total - offset) :] if offset < self.total else ""
-        return f"{self._format_gap(missing)}\n{self._tail}"
+        return f"{describe_gap(missing, self.total, self.spilled_path, None)}\n{self._tail}"
 
-    def _format_gap(self, missing: int | None = None) -> str:
-        count = self.total - len(self._head) - len(self._tail) if missing is None else missing
-        hint = (
-            f"full output: read_file {self.spilled_path}" if self.spilled_path else "the full output could not be saved"
-        )
-        return f"[… {count:,} characters left out; {hint} …]"
+    def _render_clipped(self, offset: int) -> str:
+        """Return the rest of the head after `offset`, the tail, and what is missing between them."""
+        head, tail = trim_to_lines(self._head, self._tail) if self.spilled_path else (self._head, self._tail)
+        n_lines = self._line_breaks + 1
+        last = n_lines - self._tail.count(LINE_BREAK, max(len(self._tail) - len(tail) - 1, 0))
+        lines = (head.count(LINE_BREAK) + 1, last, n_lines)
+        gap = describe_gap(self.total - len(head) - len(tail), self.total, self.spilled_path, lines)
+        return join_around_gap(head[offset:], gap, tail)

@@ -22,11 +22,14 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.protocol.review import Origin
 from core.sandbox.box import RunningCommand
+from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import UnboxedProcess, wait_within
 from core.shell.command_host import CommandRequest
 from core.shell.long_output import shorten_middle
+from core.shell.shell_state import replace_undecodable
 from core.shell.terminal import Terminal
+from core.state.live_text import append_piece
 
 OnOutput = Callable[[str], None]
 StartCommand = Callable[[str, OnOutput], Awaitable[RunningCommand]]
@@ -86,7 +89,7 @@ class _BlockOutput:
         self.finished.set()
 
     def render_text(self) -> str:
-        return shorten_middle("".join(self._chunks), _MAX_CHARACTERS, unit="characters left out")
+        return shorten_middle(append_piece("", "".join(self._chunks)), _MAX_CHARACTERS, unit="characters left out")
 
     def _count_certain(self) -> int:
         index = self._buffer.rfind("\n")
@@ -217,7 +220,8 @@ class PythonRepl:
         if not await terminal.find_box():
             if not terminal.keeps_effects():
                 raise ToolFailed("Python can't be sandboxed on this machine, so it does not run in this mode.")
-            process = UnboxedProcess(on_output)
+            stream = LiveTextStream()
+            process = UnboxedProcess(lambda text: on_output(stream.feed(replace_undecodable(text))))
             env = terminal.shell.build_environment(terminal.host.build_environment())
             await process.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
             return process

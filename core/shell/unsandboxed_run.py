@@ -21,6 +21,7 @@ from core.git.credentials import register_command_credentials
 from core.git.nested_repositories import forbid_bare_repositories
 from core.patterns import compile_lazily
 from core.protocol.events import EffectsRecorded
+from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_user_paths
@@ -29,6 +30,7 @@ from core.shell.command_host import CommandHost, CommandRequest, build_unsandbox
 from core.shell.disk_survey import build_disk_effects, survey_disk
 from core.shell.execution import format_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
+from core.shell.shell_state import replace_undecodable
 from core.workspace.secret_files import SecretMasker, find_secret_values
 
 RAN_UNSANDBOXED: Final = "Ran unsandboxed on the user's machine."
@@ -62,21 +64,27 @@ async def run_unsandboxed(
     match_in = host.shadow.ignore.match_in
     output = CommandOutput(host.directory, request.origin.call)
 
-    def take(text: str) -> None:
-        output.add(text)
-        on_output(text)
+    def take(piece: str) -> None:
+        output.add(piece)
+        on_output(piece)
 
+    def feed(text: str) -> None:
+        if piece := plain.feed(replace_undecodable(text)):
+            masker.feed(piece)
+
+    plain = LiveTextStream()
     masker = SecretMasker(take, await _find_secrets(host, request.command, directory, environment))
     before = await asyncio.to_thread(survey_disk, root, match_in)
     limit = request.time_limit or 0
     try:
         result = await run_unboxed(
-            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=masker.feed
+            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=feed
         )
     except asyncio.CancelledError:
         host.emit(build_disk_effects(request.origin.call, request.command, None, STOPPED))
         raise
     finally:
+        masker.feed(plain.finish())
         masker.finish()
         output.close()
     changes = before.compare(await asyncio.to_thread(survey_disk, root, match_in))

@@ -33,12 +33,14 @@ from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
 from core.shell.unsandboxed_run import STOPPED, run_unsandboxed
 from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
+from core.state.live_text import append_piece
 
 TOOL = "user_command"
 UNSANDBOXED_TOOL = "machine_command"  # a user's command outside of every box
 PROJECT_TOOL = "project_command"  # one in the project itself, as nothing contains commands there
 TIME_LIMIT = 600.0
 MAX_REPORTED = 16_000  # characters of output for the model
+MAX_STOPPED = 64_000  # characters at the end of the output of a command that was stopped
 
 
 class UserCommand:
@@ -70,17 +72,18 @@ class UserCommand:
                 call=self.call, tool=self._tool, arguments="{}", document=self._document, summary=self.command
             )
         )
-        chunks: list[str] = []
+        output = ""
 
-        def show(text: str) -> None:
-            chunks.append(text)
-            self._emit(ToolOutput(call=self.call, text=text))
+        def show(piece: str) -> None:
+            nonlocal output
+            output = append_piece(output, piece)[-MAX_STOPPED:]
+            self._emit(ToolOutput(call=self.call, text=piece))
 
         try:
             result = self.result = await self._start(show)
             self._emit_end("completed" if result.exit_code is not None else "failed", result)
         except asyncio.CancelledError:
-            self._emit_end("cancelled", _build_stopped_result("".join(chunks), self._describe_stop()))
+            self._emit_end("cancelled", _build_stopped_result(output, self._describe_stop()))
             raise
         except AgentTuiError as problem:
             self._emit_end("failed", _build_stopped_result("", problem.format_with_hint()))

@@ -19,6 +19,7 @@ from core.protocol.documents import (
     ToolCallDocument,
 )
 from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.state.live_text import append_piece
 from core.text.counting import count
 from tui.block import TranscriptBlock
 
@@ -143,7 +144,7 @@ class TranscriptState:
     def add_output(self, _: events.Envelope, event: events.ToolOutput) -> None:
         """Append output of a running call, limited to its end."""
         if block := self.by_key.get(self.calls.get(event.call, "")):
-            block.output = (block.output + event.text)[-MAX_OUTPUT_CHARS:]
+            block.output = append_piece(block.output, event.text)[-MAX_OUTPUT_CHARS:]
             block.revision += 1
 
     def finish_call(self, _: events.Envelope, event: events.ToolFinished) -> None:

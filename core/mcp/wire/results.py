@@ -19,7 +19,7 @@ from core.shell.long_output import clip_text
 
 CHARS_PER_TOKEN: Final = 4
 WARN_CHARS: Final = 10_000 * CHARS_PER_TOKEN
-MAX_CHARS: Final = 25_000 * CHARS_PER_TOKEN
+MAX_CHARS: Final = 35_000
 MAX_REQUESTED_CHARS: Final = 500_000  # the highest limit that a tool may request
 MAX_PICTURES: Final = 10
 _LIMIT_KEY: Final = "anthropic/maxResultSizeChars"

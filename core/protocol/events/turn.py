@@ -34,6 +34,9 @@ class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
 
 
 class ToolOutput(LossyEvent, frozen=True, kw_only=True, tag="tool.output"):
+    """A piece of a running call's output: text for the end of what came before, in which `\\r` takes the current line
+    back, and `\\v` takes it back with the line break before it (`core.state.live_text`)."""
+
     call: str
     text: str
 

@@ -28,7 +28,7 @@ from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
 from core.protocol.events.verification import Verification, VerificationOutcome
 from core.protocol.review import Change, CheckKind
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult
-from core.sandbox.plain_text import strip_escapes
+from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_store import CommandLayer, LayerStore
@@ -62,8 +62,8 @@ MAX_OUTPUT: Final = 4_000  # characters of the output's tail in a result
 
 
 class CleanRun:
-    """One command over `text` (changes by path) and the disk; call `run` once. `on_output` gets its output as plain
-    text without the values of secret files."""
+    """One command over `text` (changes by path) and the disk; call `run` once. `on_output` gets its output in
+    pieces (`core.state.live_text`), without the values of secret files."""
 
     def __init__(
         self, host: CommandHost, text: Mapping[str, Change], command: str, on_output: Callable[[str], None]
@@ -72,13 +72,17 @@ class CleanRun:
         self._text = dict(text)
         self._command = command
         self._output = CommandOutput(host.directory, new_id("clean"))
+        self._plain = LiveTextStream()
         self._masker = SecretMasker(partial(self._add_output, on_output))
         self._withheld = WithheldPaths()
 
-    def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
-        plain = strip_escapes(replace_undecodable(text))
-        self._output.add(plain)
-        on_output(plain)
+    def _add_output(self, on_output: Callable[[str], None], piece: str) -> None:
+        self._output.add(piece)
+        on_output(piece)
+
+    def _feed_plain(self, text: str) -> None:
+        if piece := self._plain.feed(replace_undecodable(text)):
+            self._masker.feed(piece)
 
     async def run(self, time_limit: float = TIME_LIMIT) -> CommandResult:
         """Run the command to its end; cancelling stops it. Raises `AgentTuiError` if it can't be started: then no part
@@ -92,6 +96,7 @@ class CleanRun:
             lowers = await asyncio.to_thread(self._lay_out, layer.upper.with_name("text"))
             box_result = await self._wait(box, await self._build_request(layer, lowers, time_limit), layer)
         finally:
+            self._masker.feed(self._plain.finish())
             self._masker.finish()
             self._output.close()
             layers.close(layer.id, keep=False)
@@ -125,12 +130,13 @@ class CleanRun:
             repository=repository.directory,
             git_settings=repository.settings,
             limits=BoxLimits(seconds=time_limit, memory=get_memory_limit()),
+            raw=True,
         )
 
     async def _wait(self, box: Box, request: BoxRequest, layer: CommandLayer) -> BoxResult:
         guard = DiskGuard(self._host.directory, layer)
         request = replace(request, limits=guard.limit_file_size(request.limits))
-        running = await box.start(request, self._masker.feed)
+        running = await box.start(request, self._feed_plain)
         watch = asyncio.create_task(guard.watch(running))
         try:
             box_result = await running.wait()

@@ -27,6 +27,7 @@ from core.acp.client_methods import (
 from core.acp.content import TextContent, ToolCallStatus
 from core.protocol import documents as d
 from core.protocol import events as ev
+from core.state.live_text import append_piece
 from core.state.session import SessionState
 from core.transports.acp.tool_calls import MAX_TAIL, ShownCall, build_call, describe_answers, describe_result
 
@@ -178,7 +179,7 @@ class UpdatePrinter:
                 )
             case ev.ToolOutput(call=name, text=text) if name in self.calls:
                 running = self.calls[name]
-                running.tail = (running.tail + text)[-MAX_TAIL:]
+                running.tail = append_piece(running.tail, text)[-MAX_TAIL:]
                 yield ToolCallChanged(tool_call_id=name, content=running.list_content())
             case ev.ToolFinished(call=name, status=status) if name in self.calls:
                 summary = event.summary if status != "completed" else ""

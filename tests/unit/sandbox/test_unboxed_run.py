@@ -122,7 +122,7 @@ async def test_output_comes_while_the_command_runs():
 
 
 async def test_bytes_that_are_no_text_and_control_sequences_are_cleaned():
-    result = await run(r"printf '\xff\033[31mred\033[0m\033]0;title\007 10%%\r100%%\n\a'")
+    result = await run(r"printf '\xff\033[31mred\033[0m\033]0;title\007 10%%\r\033[K100%%\n\a'")
     assert result.output == "100%\n"
     result = await run(r"printf '\xff\033[31mred\033[0m\033]0;title\007\n'")
     assert result.output == "\ufffdred\n"

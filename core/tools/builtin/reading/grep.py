@@ -127,7 +127,9 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return ToolOutcome(content="\n".join([f"{head}{note}", *rows]) + _describe_end(matches), summary=head)
 
     async def find_matches(self, capability: Reader) -> GrepMatches:
-        """Return the matching lines, pending files in their pending state."""
+        """Return the matching lines, pending files in their pending state; also those of a spilled result."""
+        if (spilled_data := capability.read_spilled(self.path)) is not None:
+            return await self._search_spilled(spilled_data)
         scope = SearchScope(capability, self.path, include=self.include_pattern, exclude=self.exclude_pattern)
         disk, notebook_paths = await asyncio.gather(
             self._search_disk(capability, scope), self._list_notebooks(capability, scope)
@@ -146,6 +148,12 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         files = await asyncio.to_thread(_decode_rows, capability, files)
         timed_out = disk.timed_out or copies.timed_out or is_late
         return GrepMatches(files, cut=disk.cut or copies.cut, timed_out=timed_out)
+
+    async def _search_spilled(self, data: bytes) -> GrepMatches:
+        with tempfile.TemporaryDirectory(prefix="agent-tui-") as folder:
+            _write_files(Path(folder), {self.path: data})
+            output = await run_ripgrep([*self._build_options(), "--", "./"], cwd=folder, time_limit=_TIME_LIMIT)
+        return GrepMatches(dict(_group_by_file(output.data)), cut=output.cut, timed_out=output.timed_out)
 
     def _build_options(self) -> list[str]:
         return [
