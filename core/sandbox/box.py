@@ -23,8 +23,9 @@ class Tier(StrEnum):
 
     `is_contained`: effects on the project land in a layer, so commands may run in Ask and Plan. `can_run_unasked`: the
     policy `auto` runs commands without a question. `is_walled`: something keeps a command from the rest of the machine.
-    `uses_proxy`: the network is behind our proxy; `has_open_network`: it is the machine's. `mounts_cache`: the cache is
-    mounted on ~/.cache, else it has the same path as on the host.
+    `leaves_processes`: what a command leaves running goes on. `uses_proxy`: the network is behind our proxy;
+    `has_open_network`: it is the machine's. `mounts_cache`: the cache is mounted on ~/.cache, else it has the same path
+    as on the host.
     """
 
     NAMESPACES = "T1"
@@ -41,6 +42,7 @@ class Tier(StrEnum):
         self.is_contained = name not in {"in-place", "T4"}
         self.can_run_unasked = name not in {"T3", "T4"}
         self.is_walled = name not in {"container", "in-place", "T4"}
+        self.leaves_processes = name in {"container", "in-place"}
         self.uses_proxy = name == "T1"
         self.has_open_network = name in {"container", "in-place", "T4"}
         self.mounts_cache = name in {"T1", "T2a", "T2b", "T2c"}
@@ -110,7 +112,8 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 class BoxResult(Struct, frozen=True, kw_only=True):
     """The end of a command. `exit_code`: 128 + N for signal N, None unless it "exited". `notes`: for the user.
 
-    `unproven`: why its result says nothing about the project as the command was to see it, "" = it does.
+    `unproven`: why its result says nothing about the project as the command was to see it, "" = it does. `left`: the
+    command lines of processes that it left running, as far as the tier knows.
     """
 
     exit_code: int | None
@@ -118,6 +121,7 @@ class BoxResult(Struct, frozen=True, kw_only=True):
     duration_ms: int
     notes: tuple[str, ...] = ()
     unproven: str = ""
+    left: tuple[str, ...] = ()
 
 
 class RunningCommand(Protocol):

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
+
+_MAX_LEFT = 5  # processes that are named
+_MAX_COMMAND = 80  # characters of a command line
 
 
 class CommandResult(Struct, frozen=True, kw_only=True):
@@ -13,9 +18,9 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     `output`: stdout and stderr interleaved, decoded, without control sequences. `truncated`: its middle is missing.
     `ended`: as a box reports it, or "running" for the background job `job`. `directory`: its working directory,
     relative to the workspace; `effects`: one line on its changes; `tests`: the tests counted by a check (`12 passed`),
-    "" = none; `notes`: for the reader of the result; `spilled_path`: the file with the whole output ("": nothing is
-    missing); `permissions`: what it was granted besides running; `unproven`: why it proves nothing about the pending
-    changes, "" = it may.
+    "" = none; `notes`: for the reader of the result; `hints`: for the model alone;
+    `spilled_path`: the file with the whole output ("": nothing is missing); `permissions`: what it was granted besides
+    running; `unproven`: why it proves nothing about the pending changes, "" = it may.
     """
 
     exit_code: int | None
@@ -28,6 +33,7 @@ class CommandResult(Struct, frozen=True, kw_only=True):
     effects: str = ""
     tests: str = ""
     notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
     spilled_path: str = ""
     job: str = ""
     permissions: tuple[str, ...] = ()
@@ -43,6 +49,19 @@ class JobReport(Struct, frozen=True, kw_only=True):
     duration_ms: int
     output: str = ""
     result: CommandResult | None = None
+
+
+def describe_left(commands: Sequence[str], *, goes_on: bool = False) -> str:
+    """Describe the processes that a command left running, by their command lines; "" = none. `goes_on`: they were not
+    ended with it."""
+    if not commands:
+        return ""
+    names = [f"`{command[:_MAX_COMMAND]}{'…' if len(command) > _MAX_COMMAND else ''}`" for command in commands]
+    rest = f" and {len(names) - _MAX_LEFT} more" if len(names) > _MAX_LEFT else ""
+    listing = ", ".join(dict.fromkeys(names[:_MAX_LEFT])) + rest
+    if goes_on:
+        return f"Still running: {listing}."
+    return f"Ended with the command: {listing}, left running by it. Start what has to go on as a background command."
 
 
 def describe_end(exit_code: int | None, end_reason: str) -> str:

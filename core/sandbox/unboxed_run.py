@@ -30,7 +30,7 @@ from core.processes import (
 )
 from core.sandbox.box import BoxResult
 from core.sandbox.output import OUTPUT_LIMIT, OutputReader
-from core.sandbox.results import CommandResult
+from core.sandbox.results import CommandResult, describe_left
 
 if TYPE_CHECKING:
     import psutil  # type: ignore[import-untyped]
@@ -101,6 +101,7 @@ async def run_unboxed(
         duration_ms=result.duration_ms,
         timed_out=timed_out,
         truncated=reader.is_truncated or is_flooded,
+        notes=tuple(filter(None, [describe_left(result.left)])),
     )
 
 
@@ -189,6 +190,7 @@ class UnboxedProcess:
             return self._result
         if self._watching is not None:
             self._watching.cancel()
+        left = _list_left(self._mark, self._family) if self._process.returncode is not None else ()
         await _kill_all(self._process, self._mark, self._family)
         self.reader.stop()
         if self._process.stdin is not None:
@@ -198,6 +200,7 @@ class UnboxedProcess:
             exit_code=code if code is None or code >= 0 else 128 - code,
             end_reason="exited",
             duration_ms=round((monotonic() - self._started) * 1000),
+            left=left,
         )
         return self._result
 
@@ -217,6 +220,17 @@ def _list_survivors(mark: str, family: ProcessFamily | None) -> list[psutil.Proc
         return marked_processes
     family.look()
     return [*marked_processes, *family.list_living()]
+
+
+def _list_left(mark: str, family: ProcessFamily | None) -> tuple[str, ...]:
+    """Return the command lines of the processes that a command has left running."""
+    import psutil
+
+    commands = list[str]()
+    for process in _list_survivors(mark, family):
+        with contextlib.suppress(psutil.Error):
+            commands.append(" ".join(process.cmdline()))
+    return tuple(filter(None, commands))
 
 
 async def _kill_all(process: asyncio.subprocess.Process, mark: str, family: ProcessFamily | None) -> None:

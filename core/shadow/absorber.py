@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from core.filesystem.overlay_support import is_whiteout
 from core.filesystem.removal import remove_path
 from core.git.index import NO_TRACKED_PATHS, TrackedPaths, parse_index
 from core.git.layout import find_repository
+from core.git.reflog import GitMoves
 from core.protocol.events import AnyEvent, EffectsRecorded
+from core.protocol.paths import is_below
 from core.protocol.review import Change, FileState, Origin
 from core.shadow.bulk.bulk_summary import build_layers_changed
 from core.shadow.content.paths import AnyAncestor
@@ -31,11 +33,12 @@ from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.layers.prune import prune_directories, prune_retained
 from core.shadow.review.proposals import PathEffect, Proposals
 from core.workspace import ABSENT, IgnoreRules
-from core.workspace.file_names import from_os_name
+from core.workspace.file_names import from_os_name, is_git_internal
 from core.workspace.path_status import PERMISSION_BITS, read_state_at
 
 _MAX_RULES_BYTES = 1_000_000  # bytes of an ignore file
 _MAX_INDEX_BYTES = 256 << 20
+_HEAD_LOG = "logs/HEAD"
 CHANGED_DURING_COMMAND = "the file was changed in the project while the command ran."
 
 
@@ -117,6 +120,7 @@ class Absorber:
             with self._tree.cache_lookups():
                 sorting = LayerSorting(layer.upper, scan_layer(layer.upper), self._tree, self._build_classes(layer))
                 sorting.sort()
+                git_moves = "; ".join(self._describe_git_moves(layer, sorting))
                 path_effects = self._collect_effects(layer, sorting, origin, started_ns)
                 for path_effect in path_effects:
                     if path_effect.path in sorting.puts and not self._is_hidden_without_layer(path_effect, sorting):
@@ -129,9 +133,45 @@ class Absorber:
         changes = self._record_effects(path_effects)
         self._retain_layer(layer, retained_layers, tuple(sorting.tops))
         self._drop_replaced(sorting)
-        effects = _build_effects(origin, path_effects, changes, count, tuple(sorting.describe_dropped()))
+        effects = _build_effects(origin, path_effects, changes, tuple(sorting.describe_dropped()))
+        folders, removed_folders = tuple(sorted(sorting.folders)), tuple(sorted(sorting.removed_folders))
+        effects = replace(effects, folders=folders, removed_folders=removed_folders, git=git_moves, generated=count)
         self._emit(effects)
         return effects
+
+    def _describe_git_moves(self, layer: CommandLayer, sorting: LayerSorting) -> Iterator[str]:
+        """Yield a description of what became of the references of each repository that the command wrote to."""
+        roots = dict.fromkeys(path for path, top in sorting.tops.items() if top.kind == "git")
+        for root in roots:
+            entries = [entry for entry in scan_layer(layer.upper).entries if is_below(entry.path, root)]
+            names = [entry.path.removeprefix(f"{root}/") for entry in entries if entry.kind in {"file", "whiteout"}]
+            references = tuple(
+                name[5:] for name in names if name.startswith("refs/") and self._has_moved(root, name, sorting)
+            )
+            head = self._read_git_file(root, "HEAD", sorting)
+            log, before = self._read_git_file(root, _HEAD_LOG, sorting), self._read_git_file(root, _HEAD_LOG)
+            moves = GitMoves(
+                log=log.removeprefix(before) if _HEAD_LOG in names else b"",
+                branch=os.fsdecode(head.strip()).removeprefix("ref: refs/heads/") if head.startswith(b"ref:") else "",
+                references=references,
+                has_staged="index" in names,
+            )
+            if description := moves.describe():
+                directory = root.rpartition("/")[0]
+                yield f"in {directory}: {description}" if directory else description
+
+    def _has_moved(self, root: str, name: str, sorting: LayerSorting) -> bool:
+        return self._read_git_file(root, name, sorting) != self._read_git_file(root, name)
+
+    def _read_git_file(self, root: str, name: str, sorting: LayerSorting | None = None) -> bytes:
+        """Read a file of git as the command left it, or without `sorting`, as it was before; b"" = there is none."""
+        path = f"{root}/{name}"
+        with suppress(OSError, PathRefused):
+            if sorting is not None and os.path.lexists(sorting.get_path(path)):
+                return sorting.get_path(path).read_bytes()
+            node = self._tree.find_node(path)
+            return self._tree.read(path, node, _MAX_INDEX_BYTES) if node is not None and node.kind == "file" else b""
+        return b""
 
     def _is_hidden_without_layer(self, effect: PathEffect, sorting: LayerSorting) -> bool:
         """True if the project's content equals the command's, but a directory of the layer would hide it."""
@@ -289,7 +329,9 @@ class Absorber:
             bases=bases | retained_layers.bases,
             gone=removed_directories,
         )
-        return record, sum(entry.kind != "directory" for entry in entries)
+        uncounted = set(sorting.removed_folders)
+        counted = (entry for entry in entries if entry.kind != "directory" and entry.path not in uncounted)
+        return record, sum(not is_git_internal(entry.path) for entry in counted)
 
     def _list_git_bases(self, git: str) -> list[str]:
         """List the files of a repository that determine the current commit: a layer is valid only while they are
@@ -341,23 +383,22 @@ def _build_effects(
     origin: Origin,
     effects: list[PathEffect],
     changes: Mapping[str, Change | None],
-    generated_count: int,
     notes: tuple[str, ...],
 ) -> EffectsRecorded:
 
     paths = defaultdict[str, list[str]](list)
+    resolved_paths = [path for path, change in changes.items() if change is None]
     for effect in effects:
+        if effect.path in resolved_paths:
+            continue
         is_new = effect.base.kind == "absent"
         paths["deleted" if effect.result.kind == "absent" else "created" if is_new else "edited"].append(effect.path)
-    resolved_paths = [path for path, change in changes.items() if change is None]
-    if resolved_paths:
-        notes = (*notes, f"{', '.join(resolved_paths[:5])}: back to the project's version.")
     return EffectsRecorded(
         call=origin.call,
         command=origin.command,
         created=tuple(paths["created"]),
         edited=tuple(paths["edited"]),
         deleted=tuple(paths["deleted"]),
-        generated=generated_count,
+        restored=tuple(resolved_paths),
         notes=notes,
     )

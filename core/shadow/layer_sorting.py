@@ -36,7 +36,8 @@ class LayerSorting:
     """Sort one layer. `puts`: reviewed files and links by path, still in the layer; `deletes`: reviewed removals;
     `tops`: what stays, by its topmost path; `gone`: removed directories, with their modes; `returned`: directories that
     exist (again); `replaced`: those replaced by a file or link; `unhidden`: removals that were part of a bulk until
-    now; `is_closed`: True for paths in a directory that stays in the layer and hides everything below it."""
+    now; `folders`: new directories without reviewed files, `removed_folders` such ones that are gone; `is_closed`: True
+    for paths in a directory that stays in the layer and hides everything below it."""
 
     def __init__(self, upper: Path, scan: LayerScan, tree: MergedTree, classes: PathClasses) -> None:
         self._upper = upper
@@ -49,7 +50,9 @@ class LayerSorting:
         self._stripped: list[str] = []
         self._shut: list[str] = []
         self._large: list[str] = []
-        self._bare: list[str] = []
+        self._modes: list[str] = []
+        self.folders: list[str] = []
+        self.removed_folders: list[str] = []
         self._closed: set[str] = set()
         self.is_closed = AnyAncestor(self._closed.__contains__)
         self.puts: dict[str, LayerEntry] = {}
@@ -104,11 +107,8 @@ class LayerSorting:
             (self._shut, "kept readable for its owner, without its restrictive mode"),
             (self._large, f"larger than {MAX_EDITED_BYTES >> 20} MB: accepted or rejected as a whole"),
             (
-                self._bare,
-                (
-                    "an empty directory, or a directory's mode: git does not track it, so it is "
-                    "accepted or rejected by itself"
-                ),
+                self._modes,
+                "the directory's mode is accepted or rejected by itself, as git does not track it",
             ),
         ):
             if paths:
@@ -288,6 +288,7 @@ class LayerSorting:
                 self._record_removed_directory(child, directories[child])
             else:
                 hidden_tops[child] = RetainedTop(root=child)
+                self.removed_folders.append(child)
         is_below = AnyAncestor(hidden_tops.__contains__)
         return {child: top for child, top in hidden_tops.items() if not is_below(child)}
 
@@ -344,17 +345,17 @@ class LayerSorting:
         below = self._tree.find_below_pending(entry.path)
         node = self._tree.find_node(entry.path) or (below if is_reviewed else None)
         is_there = entry.path in live or (below is not None and below.kind == "directory")
+        holds = entry.path in needed_directories or not _is_empty(layer_path)
         if is_there and node is not None and node.kind == "directory":
             is_container = mode == node.mode
         else:
-            holds = entry.path in needed_directories or not _is_empty(layer_path)
             is_container = is_reviewed and holds and mode == self._tree.workspace.directory_mode
         if is_container:
             if _is_empty(layer_path) and not is_opaque(layer_path):
                 with open_parent(layer_path) as (above, name):
                     os.rmdir(name, dir_fd=above)
         elif is_reviewed:
-            self._bare.append(entry.path)
+            (self._modes if is_there or holds else self.folders).append(entry.path)
             self.tops[entry.path] = RetainedTop(root=entry.path, kind="directory")
 
 

@@ -25,9 +25,10 @@ from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
 from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
 from core.sandbox.plain_text import LiveTextStream
-from core.sandbox.results import CommandResult
+from core.sandbox.results import CommandResult, describe_left
 from core.sandbox.tiers.dropped_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.secrets import list_masked_values
+from core.shadow.content.paths import format_paths
 from core.shadow.layers.layer_store import CommandLayer
 from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
@@ -53,6 +54,7 @@ ENDED_FOR_SPACE = "Ended because {}; {}."
 STASHED = "Git stashed changes, and a stash can't be kept here: stash and pop in one command."
 TAKEN_BACK = "It reverted {}, which was pending review; the commit that has it is not kept."
 NOT_REVIEWED = "not for review"  # about changes of a command outside of the box
+GIT_HINT = 'What it did in git is in the shadow only; the user decides about it in the review. Say "proposed".'
 RUN_AGAIN = "It was run again from the start; the changes of the first run were dropped."
 BOX_LOST = "The sandbox ended before the command did; {}."
 
@@ -80,6 +82,7 @@ class Execution:
         self._repository = RepositoryView()
         self._tests = ""
         self._unproven: tuple[str, ...] = ()
+        self._has_moved_git = False
         self._recorder: DiskRecorder | None = None
         self._survey: asyncio.Task[DiskRecord] | None = None  # of the project, after a command in it
         self.running: RunningCommand | None = None
@@ -250,6 +253,7 @@ class Execution:
             self._drop_layer()
             raise
         self._layer = None
+        self._has_moved_git = bool(effects.git)
         return format_effects(effects)
 
     def _explain_end(self, box_result: BoxResult, outcome: str) -> str:
@@ -338,8 +342,10 @@ class Execution:
                 *self._unproven,
                 *self._withheld.notes,
                 *([SECRETS_HIDDEN] if self._masker.masked_count else ()),
+                *filter(None, [describe_left(box_result.left, goes_on=self._host.box.tier.leaves_processes)]),
             ),
             spilled_path=self.output.spilled_path,
+            hints=(GIT_HINT,) if self._has_moved_git else (),
         )
 
     async def abort(self) -> None:
@@ -385,16 +391,25 @@ def format_effects(effects: EffectsRecorded) -> str:
     if effects.discarded:
         return "; ".join(("its changes were discarded", *effects.notes))
     changes = _list_changes(effects)
-    parts = [*changes, *([count("generated file", effects.generated)] if effects.generated else [])]
-    if not parts:
+    changes += [f"git: {effects.git}"] if effects.git else []
+    waiting = ["pending review"] if changes else []
+    if effects.generated:
+        waiting = ["pending review"] if changes else ["kept outside the review"]
+        changes.append(count("generated file", effects.generated))
+    if effects.restored:
+        waiting.append(f"back to the project's version: {_format_paths(effects.restored)}")
+    if not changes and not waiting:
         return "; ".join(("changed nothing", *effects.notes))
-    waiting = ["pending review"] if changes else ["kept outside the review"]
-    return f"changed: {'; '.join([*parts, *waiting, *effects.notes])}"
+    return f"changed: {'; '.join([*changes, *waiting, *effects.notes])}"
 
 
 def _list_changes(effects: EffectsRecorded) -> list[str]:
     kinds = (("edited", effects.edited), ("created", effects.created), ("deleted", effects.deleted))
-    return [f"{verb} {_format_paths(paths)}" for verb, paths in kinds if paths]
+    changes = [f"{verb} {_format_paths(paths)}" for verb, paths in kinds if paths]
+    for verb, folders in (("created", effects.folders), ("removed", effects.removed_folders)):
+        if folders:
+            changes.append(f"{verb} the empty folder{'s' * (len(folders) > 1)} {format_paths(folders)}")
+    return changes
 
 
 def _format_disk_changes(effects: EffectsRecorded) -> str:

@@ -91,7 +91,7 @@ async def run_unsandboxed(
     effects = build_disk_effects(request.origin.call, request.command, changes)
     host.emit(effects)
     _check_pending(host, effects)
-    notes = (RAN_UNSANDBOXED, *([SECRETS_HIDDEN] if masker.masked_count else ()))
+    notes = (RAN_UNSANDBOXED, *result.notes, *([SECRETS_HIDDEN] if masker.masked_count else ()))
     return replace(_build_result(result, output), directory=directory, effects=format_effects(effects), notes=notes)
 
 

@@ -225,6 +225,7 @@ class SessionState:
     unreported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     reported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     undone_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
+    merged_user_edits: dict[str, ev.UserEditMerged] = field(default_factory=dict)
     edited_hunks: dict[str, ev.HunkEdited] = field(default_factory=dict)
     current_plan_path: str = ""
     plans: dict[str, Plan] = field(default_factory=dict)

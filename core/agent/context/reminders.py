@@ -23,10 +23,11 @@ from core.protocol.events import (
     MessageAppended,
     SteerReturned,
     TerminalReported,
+    UserEditMerged,
     VerdictsReported,
 )
 from core.protocol.messages import UserMessage
-from core.protocol.review import VerdictRecord
+from core.protocol.review import Change, Hunk, VerdictRecord
 from core.sandbox.results import describe_end
 from core.state.session import SessionState
 from core.text.lines import clip
@@ -69,8 +70,7 @@ class Reminders(Struct, frozen=True):
             self._report_answers()
         if text := self.render_mode():
             append_reminder(self.emit, text)
-        if state.unreported_verdicts or state.undone_verdicts or state.edited_hunks:
-            self._report_verdicts()
+        self._report_review()
         if state.unreported_commands:
             self._report_terminal()
         self._report_stale_layers()
@@ -88,6 +88,7 @@ class Reminders(Struct, frozen=True):
         if mode == announced_mode:
             return ""
         self.memory.announced["mode"] = mode
+        announced_mode = announced_mode or self._find_previous_mode()
         tier = self.permissions.terminal.host.box.tier
         instructions = render(f"modes/{mode}", contained=tier.is_contained)
         circumstances = render(
@@ -96,6 +97,19 @@ class Reminders(Struct, frozen=True):
         mode_tools = _render_mode_tools(self.tools, mode, self.get_dialect())
         text = "\n\n".join(filter(None, (instructions, circumstances, mode_tools)))
         return render("reminders/mode", mode=mode, previous=announced_mode, text=text)
+
+    def _find_previous_mode(self) -> str:
+        """Return the mode that the conversation so far is about, if it is not the present one; "" = there is none."""
+        previous_turns = self.state.turns[:-1]
+        mode = previous_turns[-1].mode if previous_turns else self.state.mode
+        return mode if mode != self.state.mode else ""
+
+    def render_interruption(self) -> str:
+        """Render the reminder that the previous turn was stopped, and by whom; "" = it was not."""
+        previous_turns = self.state.turns[:-1]
+        if not previous_turns or previous_turns[-1].reason != "interrupted":
+            return ""
+        return render("reminders/interrupted", reason=escape_tags(previous_turns[-1].message))
 
     def _report_answers(self) -> None:
         answers = self.state.unreported_answers
@@ -122,13 +136,35 @@ class Reminders(Struct, frozen=True):
         if lines := [{"root": escape_tags(root), "why": escape_tags(text)} for root, text in news.items() if text]:
             append_reminder(self.emit, render("reminders/stale_layers", layers=lines))
 
-    def _report_verdicts(self) -> None:
+    def _report_review(self) -> None:
+        """Report verdicts, edits by the user, and changes that have come into conflict with what the user wrote."""
         state = self.state
-        verdicts, undone = tuple(state.unreported_verdicts.values()), tuple(state.undone_verdicts.values())
-        edits = tuple(state.edited_hunks.values())
-        append_reminder(self.emit, render_verdicts(verdicts, undone, edits))
-        reported_ids = [*(verdict.id for verdict in (*undone, *verdicts)), *(edit.id for edit in edits)]
-        self.emit(VerdictsReported(ids=tuple(reported_ids)))
+        news = ReviewNews(
+            verdicts=tuple(state.unreported_verdicts.values()),
+            undone=tuple(state.undone_verdicts.values()),
+            edits=tuple(state.edited_hunks.values()),
+            merged=tuple(state.merged_user_edits.values()),
+            **self._list_conflict_news(),
+        )
+        if text := render_review_news(news):
+            append_reminder(self.emit, text)
+        ids = [*(verdict.id for verdict in (*news.undone, *news.verdicts)), *(edit.id for edit in news.edits)]
+        ids += [edit.id for edit in news.merged]
+        if ids:
+            self.emit(VerdictsReported(ids=tuple(ids)))
+
+    def _list_conflict_news(self) -> dict[str, Any]:
+        """List the changes whose conflict is new or different, and the paths whose conflict is settled."""
+        changes, announced = self.state.changes, self.memory.announced
+        keys = {path: f"conflict {path}" for path in changes}
+        conflicts = [
+            change
+            for path, change in changes.items()
+            if change.conflict and change.conflict != announced.get(keys[path])
+        ]
+        announced.update({keys[change.path]: change.conflict for change in conflicts})
+        settled = [path for path, change in changes.items() if not change.conflict and announced.pop(keys[path], "")]
+        return {"conflicts": tuple(conflicts), "settled": tuple(settled)}
 
 
 def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
@@ -157,34 +193,61 @@ def _describe_command(run: CommandRan) -> dict[str, str]:
     }
 
 
-def render_verdicts(
-    verdicts: Sequence[VerdictRecord], undone: Sequence[VerdictRecord] = (), edits: Sequence[HunkEdited] = ()
-) -> str:
+class ReviewNews(Struct, frozen=True, kw_only=True):
+    """What the model does not know of the review: verdicts, verdicts that were undone, hunks that the user edited,
+    files that the user edited under pending changes, changes that are in conflict, and paths that no longer are."""
+
+    verdicts: tuple[VerdictRecord, ...] = ()
+    undone: tuple[VerdictRecord, ...] = ()
+    edits: tuple[HunkEdited, ...] = ()
+    merged: tuple[UserEditMerged, ...] = ()
+    conflicts: tuple[Change, ...] = ()
+    settled: tuple[str, ...] = ()
+
+
+def render_review_news(news: ReviewNews) -> str:
+    """Render the news of the review for the model; "" = there are none."""
     edit_excerpts = [
         {"path": escape_tags(edit.path), "start": edit.start, "excerpt": escape_tags(edit.excerpt[:MAX_EXCERPT])}
-        for edit in edits[-MAX_VERDICTS:]
+        for edit in news.edits[-MAX_VERDICTS:]
     ]
-    current_verdicts = [verdict for verdict in verdicts if not verdict.superseded]
+    merged_excerpts = [
+        {"path": escape_tags(edit.path), "excerpt": escape_tags(edit.excerpt[:MAX_EXCERPT])}
+        for edit in news.merged[-MAX_VERDICTS:]
+    ]
+    current_verdicts = [verdict for verdict in news.verdicts if not verdict.superseded]
     return render(
         "reminders/verdicts",
         verdicts=[_describe_verdict(verdict) for verdict in current_verdicts[-MAX_VERDICTS:]],
-        superseded=[_describe_verdict(verdict) for verdict in verdicts if verdict.superseded],
-        undone=[_describe_verdict(verdict) for verdict in undone[-MAX_VERDICTS:]],
+        superseded=[_describe_verdict(verdict) for verdict in news.verdicts if verdict.superseded],
+        undone=[_describe_verdict(verdict) for verdict in news.undone[-MAX_VERDICTS:]],
         edits=edit_excerpts,
+        merged=merged_excerpts,
+        conflicts=[_describe_conflict(change) for change in news.conflicts[-MAX_VERDICTS:]],
+        settled=[escape_tags(path) for path in news.settled[-MAX_VERDICTS:]],
         accepted=any(verdict.verdict == "accept" for verdict in current_verdicts),
         rejected=any(verdict.verdict == "reject" for verdict in current_verdicts),
     )
 
 
-def _describe_verdict(verdict: VerdictRecord) -> dict[str, Any]:
-    spans = [(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1) - 1) for hunk in verdict.hunks]
+def _describe_conflict(change: Change) -> dict[str, str]:
+    hunks = tuple(hunk for hunk in change.hunks if hunk.clashes) or change.hunks
+    return {"path": escape_tags(change.path), "lines": _format_lines(hunks), "reason": escape_tags(change.conflict)}
+
+
+def _format_lines(hunks: Sequence[Hunk]) -> str:
+    spans = [(hunk.new_start, hunk.new_start + max(hunk.new_lines, 1) - 1) for hunk in hunks]
     lines = ", ".join(f"{start}" if start == end else f"{start}-{end}" for start, end in spans[:10])
+    return f"lines {lines}" if lines else ""
+
+
+def _describe_verdict(verdict: VerdictRecord) -> dict[str, Any]:
     # Of accepted changes the model needs the position alone, of rejected ones also the text.
     excerpt = escape_tags(verdict.excerpt[:MAX_EXCERPT]) if verdict.verdict == "reject" else ""
     return {
         "verdict": verdict.verdict,
         "path": escape_tags(verdict.path),
-        "lines": f"lines {lines}" if lines else "",
+        "lines": _format_lines(verdict.hunks),
         "reason": verdict.reason,
         "excerpt": excerpt,
     }

@@ -50,7 +50,7 @@ from core.tools.toolset import Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
 SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop its commands
-CANCELLED = "Cancelled by the user; it may have taken partial effect."
+CANCELLED = "Stopped by the user; it may have taken partial effect."
 CUT_OFF = "The answer hit its length limit inside this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
 NOT_GIVEN = "Not run: {} ({}) is not among the tools you have for this task. Nothing was changed. Do without it."

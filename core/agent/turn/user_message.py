@@ -122,8 +122,7 @@ async def compose_user_message(
     if blocks := (*context_blocks.blocks, *mentioned_attachments.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
     parts.append(wrap_tag("user_query", setup.dialect.format_prompt(prompt)))
-    if mode := reminders.render_mode():
-        parts.append(wrap_reminder(mode))
+    parts += [wrap_reminder(text) for text in (reminders.render_interruption(), reminders.render_mode()) if text]
     attachments = find_attachments(prompt, context.state.attachments)
     _report_unknown_labels(context, prompt)
     return UserMessage(content="\n\n".join(parts), attachments=(*attachments, *mentioned_attachments.attachments))

@@ -34,6 +34,8 @@ from core.shadow.layers.pending_layer import copy_seen
 from core.shadow.promotion.journal import Journal
 from core.state.session import ConversationCheckpoint, SessionState
 
+PROGRAM_ENDED = "the program ended."  # why a turn was interrupted
+
 
 def create_session(directory: SessionDirectory, services: EngineServices, first: SessionStarted) -> Session:
     """Create a session that begins with `first`. Raises `StateError`."""
@@ -77,7 +79,7 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
     repairs = [repair_note, *session.shadow.recover(), finish_pending_restore(session)]
     repairs.append(_finish_own_commit(session))
     session.recorder.turn_id = state.current_turn.id if state.current_turn is not None else ""
-    repairs.append(close_open_turn(state, session.emit, is_reopened=True))
+    repairs.append(close_open_turn(state, session.emit, message=PROGRAM_ENDED, is_reopened=True))
     session.recorder.turn_id = ""
     remove_probes(session, is_resumed=True)
     report, is_unattended = " ".join(filter(None, repairs)), not services.options.interactive

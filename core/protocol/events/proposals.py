@@ -195,6 +195,14 @@ class VerdictsReported(IdsEvent, frozen=True, kw_only=True, tag="verdicts.report
     """The model was sent these verdicts, and these edits of hunks (ids)."""
 
 
+class UserEditMerged(IdEvent, frozen=True, kw_only=True, tag="user_edit.merged"):
+    """The user edited a file of the project with a pending change, and both are merged (see `change.revised`).
+    `excerpt`: the lines that the user removed and added."""
+
+    path: str
+    excerpt: str = ""
+
+
 class HunkEdited(IdEvent, frozen=True, kw_only=True, tag="hunk.edited"):
     """The user changed a proposal of the agent (see `change.revised`); `excerpt`: the pending hunk now."""
 
@@ -314,7 +322,9 @@ class LayersChanged(Event, frozen=True, kw_only=True, tag="layers.changed"):
 
 class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     """The effects of a command on the tree. `created`, `edited`, `deleted`: paths with a change that is pending now;
-    `generated`: the number of files that are only counted; `notes`: dropped effects and the reasons. All empty: it had
+    `restored`: those that are the project's own again; `folders`: new empty directories, `removed_folders` those that
+    are gone; `git`: what became of references, in one line; `generated`: the number of files that are only counted;
+    `notes`: dropped effects and the reasons. All empty: it had
     no lasting effect. `on_machine`: it ran outside the box, so these are changes of the user's own files, which wait
     for no review; `in_place`: as the user chose for every command."""
 
@@ -323,6 +333,10 @@ class EffectsRecorded(Event, frozen=True, kw_only=True, tag="effects.recorded"):
     created: tuple[str, ...] = ()
     edited: tuple[str, ...] = ()
     deleted: tuple[str, ...] = ()
+    restored: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    removed_folders: tuple[str, ...] = ()
+    git: str = ""
     generated: int = 0
     notes: tuple[str, ...] = ()
     discarded: bool = False

@@ -224,4 +224,11 @@ class _InitProcess:
                 code = os.waitstatus_to_exitcode(status)
                 _send_report(self._control, ("exit", code if code >= 0 else 128 - code))
                 if not self._is_terminating:
+                    self._report_left()
                     os._exit(0)
+
+    def _report_left(self) -> None:
+        """Report the processes that the command leaves running, which end with this one."""
+        left = [pid for pid in processes.list_processes() if pid not in {1, self._forwarder}]
+        if left and (commands := processes.read_commands(left)):
+            _send_report(self._control, ("left", commands))

@@ -74,12 +74,13 @@ if TYPE_CHECKING:
         leaves_processes: bool
 
     # ("started",): the command runs. ("failed", step, errno, text): it could not be started. ("exit", code): it has
-    # ended. ("memory",): it was ended for exceeding its memory. ("gone", kills): the whole box has ended; `kills`:
-    # processes that the kernel killed for memory.
+    # ended. ("left", commands): what it left running, as command lines. ("memory",): it was ended for exceeding its
+    # memory. ("gone", kills): the whole box has ended; `kills`: processes that the kernel killed for memory.
     BoxReport = (
         tuple[Literal["started"]]
         | tuple[Literal["failed"], str, int, str]
         | tuple[Literal["exit"], int]
+        | tuple[Literal["left"], list[bytes]]
         | tuple[Literal["memory"]]
         | tuple[Literal["gone"], int]
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _ROOT = b"/sys/fs/cgroup"
 _PREFIX = b"agent-tui-"
+_MAX_COMMANDS, _MAX_COMMAND = 16, 200  # command lines of a report, and bytes of one
 
 
 def list_processes() -> list[int]:
@@ -77,6 +78,18 @@ def list_descendants(ancestor: int) -> list[int]:
         descendants += pids
         waiting += pids
     return descendants
+
+
+def read_commands(pids: Iterable[int]) -> list[bytes]:
+    """Return the command lines of processes, shortened, without those that are gone or have only ended."""
+    commands = list[bytes]()
+    for pid in sorted(pids):
+        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as table:
+            if line := table.read(_MAX_COMMAND).rstrip(b"\0").replace(b"\0", b" "):
+                commands.append(line)
+        if len(commands) == _MAX_COMMANDS:
+            break
+    return commands
 
 
 def send_signal(pid: int, number: int) -> None:

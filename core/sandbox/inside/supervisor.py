@@ -254,11 +254,19 @@ class _Supervisor:
                 return
             if pid == self._child:
                 self._report_exit(os.waitstatus_to_exitcode(status))
+                self._report_left()
                 if self._message["leaves_processes"] and not self._is_terminating:
                     self._send(("gone", 0))
                     os._exit(0)
                 if not self._is_terminating:
                     self._kill_all()
+
+    def _report_left(self) -> None:
+        """Report the processes that the command leaves running. Those in bubblewrap's box have ended with its pid 1."""
+        is_known = not self._is_terminating and not self._message["bubblewrap"]
+        commands = processes.read_commands(processes.list_descendants(os.getpid())) if is_known else []
+        if commands:
+            self._send(("left", commands))
 
     def _report_exit(self, code: int) -> None:
         if self._message["bubblewrap"]:

@@ -78,6 +78,7 @@ class BoxedProcess(ABC):
         self._forced_end: EndReason | None = None
         self._exit_code: int | None = None
         self._kills = 0
+        self._left: tuple[str, ...] = ()
         self._is_abandoned = False
         self._loop.add_reader(self._control, self._read_report)
         self._follow_task = asyncio.create_task(self._follow())
@@ -194,6 +195,8 @@ class BoxedProcess(ABC):
                 self._resolve_start(explain_setup_failure(step, number, text))
             case ("exit", code):
                 self._exit_code = code
+            case ("left", commands):
+                self._left = tuple(os.fsdecode(command) for command in commands)
             case ("memory",):
                 self._forced_end = self._forced_end or "out_of_memory"
             case ("gone", kills):
@@ -248,6 +251,7 @@ class BoxedProcess(ABC):
             duration_ms=round((monotonic() - self._started_at) * 1000),
             notes=notes,
             unproven=self._launch.unproven,
+            left=self._left,
         )
 
 

@@ -313,6 +313,7 @@ class _SeatbeltProcess:
             if seconds is not None and monotonic() - self._started_at > seconds:
                 self._force_end("timed_out")
         forced.cancel()
+        left = () if self._forced.is_set() else await asyncio.to_thread(self._list_left)
         self._signal_group(signal.SIGKILL)
         await asyncio.to_thread(self._end_family)
         await waiting
@@ -330,7 +331,18 @@ class _SeatbeltProcess:
             duration_ms=duration,
             notes=notes,
             unproven=self._launch.unproven,
+            left=left,
         )
+
+    def _list_left(self) -> tuple[str, ...]:
+        """Return the command lines of the processes that the command has left running."""
+        import psutil
+
+        left = list[str]()
+        for process in _list_survivors(self._process.pid, self._family, self._launch):
+            with contextlib.suppress(psutil.Error):
+                left.append(" ".join(process.cmdline()))
+        return tuple(filter(None, left))
 
     def _end_family(self) -> None:
         """Kill what the command left, again while it still forks."""

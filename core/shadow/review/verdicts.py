@@ -68,7 +68,14 @@ class Verdicts(ReviewPart, eq=False):
         rebased_change = self.contents.build_change(path, sides, change.hunks, change.rename_source, change.origin)
         rebased_change = include_competing_versions(rebased_change, change.competing_versions, self.contents)
         self.promotion.run((), build_pending_events(rebased_change, is_revision=True))
+        self._report_user_edit(change, disk)
         return self.state.changes.get(path)
+
+    def _report_user_edit(self, change: Change, disk: FileState) -> None:
+        """Record what the user has changed in a file whose pending change now includes it."""
+        edit = self.contents.build_change(change.path, ChangeSides(base=change.base, pending=disk))
+        excerpt = build_excerpt(edit, edit.hunks, *self.contents.read_change(edit))
+        self.emit(ev.UserEditMerged(id=new_id("merge"), path=change.path, excerpt=excerpt))
 
     def _mark_conflict(self, change: Change, reason: str, disk: FileState | None = None) -> Change:
         conflicted_change = replace(change, conflict=reason)

@@ -96,6 +96,7 @@ def format_outcome(
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
     if result.effects:
         parts.append(f"[{result.effects}]")
+    parts += [f"[{hint}]" for hint in result.hints]
     detail = TerminalDetail(
         command=command,
         directory=result.directory,
