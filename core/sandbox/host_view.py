@@ -56,6 +56,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     ".virtualenvs": ("",),
     ".volta": ("bin", "tools"),
     "anaconda3": _CONDA,
+    "bin": ("",),
     "go": ("bin", "pkg/mod/*", "pkg/mod/cache/download"),
     "mambaforge": _CONDA,
     "miniconda3": _CONDA,
@@ -106,7 +107,19 @@ FIXED = {
     "GIT_PAGER": "cat",
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_EDITOR": "true",
+    "EDITOR": "true",
+    "VISUAL": "true",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "npm_config_update_notifier": "false",
+    "npm_config_fund": "false",
     "NO_COLOR": "1",
+}
+# Without a granted host every attempt is refused, and trying again only takes time.
+NO_RETRIES = {
+    "CARGO_NET_RETRY": "0",
+    "PIP_RETRIES": "0",
+    "UV_HTTP_RETRIES": "0",
+    "npm_config_fetch_retries": "0",
 }
 SYSTEM_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin"
 _SECRET_VALUE = compile_lazily(r"\b(?:sk-[A-Za-z0-9_-]{12}|gh[pousr]_[A-Za-z0-9]{20}|AKIA[A-Z0-9]{16}|xox[baprs]-)")

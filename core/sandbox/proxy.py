@@ -50,7 +50,10 @@ class ProxiedConnection(Struct, frozen=True):
 
 
 class ProxyRefusal(Exception):
-    """A request that the proxy refuses. `status` is HTTP's; `target` is None for an unreadable request."""
+    """A request that the proxy refuses. `status` is HTTP's; `target` is None for an unreadable request. `is_plain`: the
+    request was for a page, not for a tunnel."""
+
+    is_plain = False
 
     def __init__(
         self, status: str, reason: str, target: HostAndPort | None = None, *, can_be_granted: bool = False
@@ -156,6 +159,15 @@ class Proxy:
             await handler(head, reader, writer)
             return
         request = _parse_request(head)
+        try:
+            await self._forward(request, reader, writer)
+        except ProxyRefusal as refused:
+            refused.is_plain = not request.is_tunnel
+            raise
+
+    async def _forward(
+        self, request: _ProxyRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
         target = request.target
         if not self._allows(target.host):
             raise ProxyRefusal("403 Forbidden", f"The host {target.host} was not granted.", target, can_be_granted=True)
@@ -315,8 +327,11 @@ async def _wait_for_both(upload: asyncio.Task[int], download: asyncio.Task[int],
 
 
 def _render_refusal(refusal: ProxyRefusal) -> bytes:
+    """Render the answer to a refused request. In place of a page it is cut short: otherwise a client that does not look
+    at the status would take it for the page."""
     text = f"agent-tui: {refusal.reason}\n".encode()
-    head = f"HTTP/1.1 {refusal.status}\r\nContent-Type: text/plain\r\nContent-Length: {len(text)}\r\nConnection: close"
+    size = len(text) + refusal.is_plain
+    head = f"HTTP/1.1 {refusal.status}\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\nConnection: close"
     return head.encode() + b"\r\n\r\n" + text
 
 

@@ -16,7 +16,7 @@ from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
 from core.providers.catalog.presets import KNOWN
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxService, Tier
-from core.sandbox.host_view import FIXED, build_environment
+from core.sandbox.host_view import FIXED, NO_RETRIES, SYSTEM_PATH, build_environment
 from core.search_paths import restore_user_paths
 from core.secrets import holds_secret
 from core.shadow.shadow import Shadow
@@ -69,7 +69,8 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     `emit_outside_turn`: for events that belong to no turn. `checks`: the user's own patterns of check commands.
     `repository`: git's directory outside of the workspace, as a new command sees it; slow, as `withheld`. `hidden`,
     `withheld`, `readable` and `cache`: as in `BoxRequest`. `services`: the services of the machine that are granted
-    now. `accept_pending` writes all pending changes to the project, for commands that work in place, and
+    now; `is_offline`: no host can be reached. `programs`: a directory for the end of PATH, and what else commands have
+    to read for it. `accept_pending` writes all pending changes to the project, for commands that work in place, and
     `disk_recorder` records what these change.
     """
 
@@ -89,14 +90,23 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     cache: Path | None = None
     proxy: Callable[[], Awaitable[Path | None]] = open_no_proxy
     services: Callable[[], tuple[BoxService, ...]] = tuple
+    is_offline: Callable[[], bool] = bool
+    programs: tuple[Path, ...] = ()
     accept_pending: Callable[[], Awaitable[None]] = accept_nothing
     disk_recorder: DiskRecorder | None = None
 
     def build_environment(self) -> dict[str, str]:
         """Return the initial environment of a session's shell: without walls, the user's own."""
-        if not self.box.tier.is_walled and self.box.tier.can_run_unasked:
-            return build_unsandboxed_environment(restore_user_paths(os.environ))
-        return build_environment(os.environ)
+        tier = self.box.tier
+        if not tier.is_walled and tier.can_run_unasked:
+            environment = build_unsandboxed_environment(restore_user_paths(os.environ))
+        else:
+            environment = build_environment(os.environ)
+        if not tier.has_open_network and self.is_offline():
+            environment |= NO_RETRIES
+        if self.programs:
+            environment["PATH"] = os.pathsep.join((environment.get("PATH") or SYSTEM_PATH, str(self.programs[0])))
+        return environment
 
     async def build_passing_request(
         self, command: str, *, lowers: tuple[Path, ...], cwd: str, limits: BoxLimits, is_piped: bool = False
@@ -114,7 +124,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
             hidden=(*self.hidden, *withheld.outside),
             withheld=withheld.covered,
             masked=withheld.masked,
-            readable=(*self.readable(), *repository.list_readable()),
+            readable=(*self.readable(), *self.programs, *repository.list_readable()),
             limits=limits,
             interactive=is_piped,
             raw=is_piped,

@@ -201,7 +201,7 @@ class Execution:
             masked=self._withheld.masked,
             proxy=self._proxy,
             services=host.services() if self._proxy is not None else (),
-            readable=(*host.readable(), *repository.list_readable()),
+            readable=(*host.readable(), *host.programs, *repository.list_readable()),
             repository=repository.directory,
             git_settings=repository.settings,
             limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,

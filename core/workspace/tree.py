@@ -74,13 +74,16 @@ class Workspace:
     # names
 
     def to_relative(self, path: str) -> str:
-        """Return the normalised form of a relative path, or of an absolute one within the workspace.
+        """Return the normalised form of a relative path, or of one within the workspace that is absolute or begins with
+        `~/`, the home.
 
         Names have their spelling on disk, and links are not followed in the result. Raises `PathRefused` for a link
         that leads out of the workspace, for "..", NUL and paths elsewhere.
         """
         if "\0" in path:
             raise PathRefused(f"{path!r} is not a path: it contains a NUL.")
+        if path.startswith("~/") and not os.path.lexists(self.root / "~"):
+            path = str(Path.home() / path[2:])
         below = self._strip_root(path) if path.startswith("/") else path
         parts = [part for part in below.split("/") if part not in {"", "."}]
         if ".." in parts:

@@ -33,7 +33,7 @@ from core.engine.session.recorder import EventRecorder, Listener
 from core.engine.session.server_access import ServerAccess
 from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
 from core.engine.shared.services import EngineServices
-from core.errors import AgentTuiError, StateError
+from core.errors import AgentTuiError, StateError, ToolFailed
 from core.filesystem.removal import remove_tree
 from core.git.command_view import RepositoryView, find_repository_view
 from core.git.layout import find_repository
@@ -61,11 +61,13 @@ from core.shadow.shadow import Shadow
 from core.shell.command_host import CommandHost
 from core.shell.disk_survey import DiskRecorder
 from core.shell.network_grants import NetworkGrants, build_service, explain_unreachable
+from core.shell.own_programs import offer_programs
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
+from core.tools.builtin.reading.ripgrep import find_program
 from core.tools.toolset import Toolset
-from core.user_dirs import get_config_dir, get_state_dir, list_socket_dirs
+from core.user_dirs import get_cache_dir, get_config_dir, get_state_dir, list_socket_dirs
 from core.workspace import IgnoreRules, Workspace
 from core.workspace.plan_folder import PlanFolder
 from core.workspace.withheld_paths import WithheldFinder, WithheldPaths
@@ -187,6 +189,8 @@ class Session:
             readable=self._list_readable,
             proxy=self.permissions.open_proxy,
             services=self.permissions.list_services,
+            is_offline=lambda: not self.permissions.network_grants.list_hosts(),
+            programs=_offer_programs(),
             hidden=self._list_hidden(),
             cache=self.directory.cache_path,
             accept_pending=self._accept_in_place,
@@ -438,6 +442,14 @@ def derive_title(prompt: str) -> str:
         return line
     head = line[: TITLE_LENGTH - 1]
     return f"{head.rsplit(' ', 1)[0] if ' ' in head[20:] else head}…"
+
+
+def _offer_programs() -> tuple[Path, ...]:
+    """Offer our search program to commands, on a machine without one."""
+    try:
+        return offer_programs(get_cache_dir() / "programs", [Path(find_program())])
+    except ToolFailed:
+        return ()
 
 
 def _open_plans(services: EngineServices) -> PlanFolder:

@@ -126,7 +126,7 @@ class CleanRun:
             hidden=(*host.hidden, *withheld.outside),
             withheld=withheld.covered,
             masked=withheld.masked,
-            readable=repository.list_readable(),
+            readable=(*host.programs, *repository.list_readable()),
             repository=repository.directory,
             git_settings=repository.settings,
             limits=BoxLimits(seconds=time_limit, memory=get_memory_limit()),

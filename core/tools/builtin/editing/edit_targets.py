@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import Annotated, ClassVar
 
@@ -17,6 +22,8 @@ from core.text.well_formed import is_utf8
 from core.tools.base import Editor, Reader, Tool
 from core.workspace import PathStat
 
+_SEARCH_SECONDS = 0.3  # for a file of the same name elsewhere
+_MAX_SUGGESTED = 3
 _EDIT_LIMIT = 16_000_000
 _MOST_SETTINGS = 100_000  # The size limit of an `.editorconfig`, in bytes.
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
@@ -60,12 +67,38 @@ def build_missing_error(reader: Reader, path: str) -> ToolInputInvalid:
     names = [entry.name for entry in reader.list_dir(str(folder))]
     missing_name = rel.parts[len(folder.parts)] if len(rel.parts) > len(folder.parts) else rel.name
     nearest_paths = [str(folder / name) for name in find_nearest_names(missing_name, names)]
+    if not nearest_paths or len(rel.parts) > len(folder.parts) + 1:
+        nearest_paths = _find_elsewhere(reader, rel) or nearest_paths
     hint = (
         f"Did you mean {' or '.join(nearest_paths)}?"
         if nearest_paths
         else "Look for it with glob_file_search or list_dir."
     )
     return ToolInputInvalid(f"{path} does not exist.", hint=hint, code="file_not_found")
+
+
+def _find_elsewhere(reader: Reader, path: PurePosixPath) -> list[str]:
+    """Return the files with this name in other directories, those that share most of its end; a search of large
+    projects is given up."""
+    deadline = time.monotonic() + _SEARCH_SECONDS
+    directories, scores = deque(["."]), dict[str, int]()
+    while directories and time.monotonic() < deadline:
+        directory = directories.popleft()
+        with suppress(PathRefused):
+            for entry in reader.list_dir(directory):
+                child = entry.name if directory == "." else f"{directory}/{entry.name}"
+                if entry.kind == "directory":
+                    directories += [child] if not entry.ignored and not entry.name.startswith(".") else []
+                elif entry.name == path.name:
+                    scores[child] = _count_common_end(path.parts, child.split("/"))
+    best = max(scores.values(), default=0)
+    nearest_paths = sorted(candidate for candidate, score in scores.items() if score == best)
+    return nearest_paths if len(nearest_paths) <= _MAX_SUGGESTED else []
+
+
+def _count_common_end(parts: Sequence[str], other_parts: Sequence[str]) -> int:
+    pairs = zip(reversed(parts), reversed(other_parts), strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _is_folder(reader: Reader, path: str) -> bool:
