@@ -18,6 +18,7 @@ MAX_SUMMARY = 200  # characters
 SECRETS_HIDDEN = "Values from secret files were removed from its output."
 OUTPUTS_FOLDER = "outputs"
 _PLAIN = compile_lazily(r"[a-z0-9_]{1,64}")
+OUTPUT_FILE = compile_lazily(r"output:[a-z0-9_]{1,64}\.txt")
 _NAME = compile_lazily(r"output:(?P<call>[a-z0-9_]{1,64})\.txt")
 MAX_TRIMMED = 500  # characters of a part of a line that are left out at a gap
 HEAD_CHARS, TAIL_CHARS = 11_500, 23_000  # characters of a command's output for the model

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -29,10 +30,11 @@ from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.patterns import compile_lazily
 from core.plans.todo_graph import select_current
 from core.prompts import render
-from core.protocol.events import AnyEvent, ContextCompacted, Notice
+from core.protocol.events import AnyEvent, ContextCompacted, ContextDropped, DroppedSpan, Notice
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
-from core.shell.long_output import shorten_middle
+from core.shell.long_output import OUTPUT_FILE, shorten_middle, spill_output
 from core.state.session import SessionState
+from core.text.counting import count
 
 UNKNOWN_WINDOW = 64_000  # tokens that are assumed for an unknown window
 TAIL_SHARE = 0.25
@@ -40,6 +42,9 @@ USER_MESSAGES_SHARE = 0.4
 NOTES_WORDS = 900
 MAX_NOTES_TOKENS = 4_000
 _CALL, _RESULT, _MESSAGE = 600, 1_500, 4_000  # characters of one call, result or message in the input for the notes
+MIN_DROPPED, KEPT_CHARS = 4_000, 400  # characters of a result that is dropped, and of those that are kept
+DROPPED_SHARE = 0.3  # of all tokens: dropping less than that is not worth a request without its cache
+DROPPED_RESULT = "\n[… {:,} characters of this result were dropped to make room; {} …]"
 _shorten = partial(shorten_middle, unit="characters left out")
 _ATTACHED = compile_lazily(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
@@ -53,6 +58,37 @@ class Compactor(Struct, frozen=True):
     emit: Callable[[AnyEvent], None]
     window: int
     hooks: SessionHooks
+
+    def drop_results(self, prefix_bytes: int, directory: Path) -> bool:
+        """Drop the large results of earlier steps from what the model sees, if that makes enough room. They are kept in
+        files below `directory`, and the conversation stays as it was otherwise. Returns False if nothing was dropped.
+        """
+        meter, messages = self.memory.meter, list(self.state.messages)
+        before = meter.count_tokens(prefix_bytes, messages)
+        cut = _find_cut(messages, meter.estimate, round((self.window or UNKNOWN_WINDOW) * TAIL_SHARE))
+        large_results = [
+            (index, message)
+            for index, message in enumerate(messages[:cut])
+            if isinstance(message, ToolMessage) and len(message.content) > MIN_DROPPED
+        ]
+        sizes = [len(message.content.encode("utf-8", "replace")) - KEPT_CHARS for _, message in large_results]
+        if meter.estimate(sum(sizes)) < before * DROPPED_SHARE:
+            return False
+        for (index, message), size in zip(large_results, sizes, strict=True):
+            note = DROPPED_RESULT.format(len(message.content) - KEPT_CHARS, _name_source(directory, message))
+            span = DroppedSpan(message=index, start=KEPT_CHARS, end=len(message.content))
+            self.emit(ContextDropped(name="results", spans=(span,), note=note, tokens=meter.estimate(size)))
+        meter.reset()
+        self.memory.read_digests.clear()
+        self.memory.compacted_tokens = after = meter.count_tokens(prefix_bytes, self.state.messages)
+        self.emit(
+            Notice(
+                level="info",
+                message=f"{count('old result', len(large_results))} no longer sent: {before:,} → {after:,} tokens.",
+                hint="The model can read them again. Nothing is lost.",
+            )
+        )
+        return True
 
     async def compact(self, prefix_bytes: int, *, is_full: bool = False, is_asked: bool = False) -> None:
         """Replace the history. Emits `context.compacted`, or nothing if it would not help or a hook refuses it.
@@ -154,6 +190,13 @@ def build_compactor(context: TurnContext) -> Compactor:
     """Build the compactor of the session's history."""
     side = context.build_side_requests()
     return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)
+
+
+def _name_source(directory: Path, message: ToolMessage) -> str:
+    """Return where the model finds a result: in the file that it names, or in one that is written now."""
+    match = OUTPUT_FILE.search(message.content)
+    name = match[0] if match else spill_output(directory, message.call_id, message.content)[0]
+    return f"read_file {name} has all of it" if name else "make it again if you need it"
 
 
 def _find_cut(messages: Sequence[Message], estimate: Callable[[int], int], room: int) -> int:

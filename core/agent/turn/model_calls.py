@@ -262,7 +262,9 @@ class ModelCalls(Struct, eq=False):
                 self.setup = await load_setup(self._context)
 
     async def _compact(self, *, is_full: bool) -> None:
-        await build_compactor(self._context).compact(self.setup.size, is_full=is_full)
+        compactor = build_compactor(self._context)
+        if is_full or not compactor.drop_results(self.setup.size, self._context.terminal.host.directory):
+            await compactor.compact(self.setup.size, is_full=is_full)
         self._reminders.append_news()
 
 

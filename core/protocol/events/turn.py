@@ -323,8 +323,8 @@ class DroppedSpan(Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class ContextDropped(Event, frozen=True, kw_only=True, tag="context.dropped"):
-    """The user left a part of the history out: `note` replaces every span from now on, and the attachments of a tool
-    result are gone. `tokens`: about how many fewer."""
+    """The user left a part of the history out, or the program large results of earlier steps: `note` replaces every
+    span from now on, and the attachments of a tool result are gone. `tokens`: about how many fewer."""
 
     name: str
     spans: tuple[DroppedSpan, ...]

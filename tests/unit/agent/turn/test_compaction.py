@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from core.agent.turn.compaction import build_compactor
+from core.agent.turn.compaction import KEPT_CHARS, MIN_DROPPED, build_compactor
 from core.config.settings import ContextSettings, Settings
 from core.errors import ProviderError
 from core.protocol import events as ev
@@ -18,7 +18,9 @@ from tests.support.history import faults
 def filled(
     tmp_path, *steps: Step, steps_before: int = 12, size: int = 12_000, window: int = 20_000, asked: int = 0
 ) -> Case:
-    """A session whose history of `steps_before` large steps is more than the window holds. `asked`: bytes of a call."""
+    """A session whose history of `steps_before` large steps is more than the window holds. `asked`: bytes of a call; a
+    result is never so large that it could be dropped by itself."""
+    asked, size = asked + max(size - MIN_DROPPED, 0), min(size, MIN_DROPPED)
     case = Case(tmp_path, *steps, settings=Settings(context=ContextSettings(window=window)))
     case.emit(ev.MessageAppended(message=UserMessage(content="<user_query>\nMy first wish\n</user_query>")))
     for number in range(steps_before):
@@ -68,9 +70,45 @@ async def test_when_no_model_writes_notes_they_are_made_of_the_steps(tmp_path):
     assert faults(case.messages) == []
 
 
-async def test_one_step_too_large_for_the_window_is_cut_short(tmp_path):
-    case = filled(tmp_path, says("Notes."), says("Done."), steps_before=1, size=120_000)
+def with_results(tmp_path, *steps: Step, sizes: tuple[int, ...]) -> Case:
+    """A session with a result of each size, in characters, of one step each."""
+    case = Case(tmp_path, *steps, settings=Settings(context=ContextSettings(window=20_000)))
+    case.emit(ev.MessageAppended(message=UserMessage(content="<user_query>\nMy first wish\n</user_query>")))
+    for number, size in enumerate(sizes):
+        call = ToolCall(id=f"c{number}", name="run_terminal_cmd", arguments="{}")
+        case.emit(ev.MessageAppended(message=AssistantMessage(content=f"Step {number}.", tool_calls=(call,))))
+        case.emit(ev.MessageAppended(message=ToolMessage(call_id=f"c{number}", content=f"{number}" * size)))
+    return case
+
+
+async def test_large_results_of_earlier_steps_make_room_before_the_history_is_rewritten(tmp_path):
+    case = with_results(tmp_path, says("Done."), sizes=(40_000, 30_000, 300, 8_000))
     assert (await case.turn("Now")).reason == "done"
+    assert case.of(ev.ContextCompacted) == []
+    results = [message.content for message in case.messages if isinstance(message, ToolMessage)]
+    assert [len(text) - KEPT_CHARS < 200 for text in results] == [True, True, True, False]
+    assert "dropped to make room; read_file output:c0.txt has all of it" in results[0]
+    assert (case.session.terminal.host.directory / "outputs" / "c1.txt").read_text() == "1" * 30_000
+    assert results[2:] == ["2" * 300, "3" * 8_000]
+    assert "My first wish" in str(case.model.requests[0].messages)
+    assert faults(case.messages) == []
+
+
+async def test_a_result_that_names_its_file_is_not_written_again(tmp_path):
+    case = with_results(tmp_path, says("Done."), sizes=(70_000,))
+    message = ToolMessage(call_id="c9", content="y" * 60_000 + "read_file output:c_7.txt from offset 3")
+    case.emit(
+        ev.MessageAppended(message=AssistantMessage(tool_calls=(ToolCall(id="c9", name="grep", arguments="{}"),)))
+    )
+    case.emit(ev.MessageAppended(message=message))
+    await case.turn("Now")
+    assert "read_file output:c_7.txt has all of it" in str(case.messages)
+    assert not (case.session.terminal.host.directory / "outputs" / "c9.txt").exists()
+
+
+async def test_one_step_too_large_for_the_window_is_cut_short(tmp_path):
+    case = with_results(tmp_path, says("Notes."), sizes=(120_000,))
+    await build_compactor(case.session).compact(1_000)
     assert case.of(ev.ContextCompacted)[0].after_tokens < 17_000
     assert faults(case.messages) == []
 
@@ -80,9 +118,9 @@ async def test_user_messages_that_alone_fill_the_window_lose_what_was_attached(t
     attached = f"<attached_files>\n{'y' * 60_000}\n</attached_files>\n\n<user_query>\nKeep me\n</user_query>"
     case.emit(ev.MessageAppended(message=UserMessage(content=attached)))
     for number in range(3):
-        call = ToolCall(id=f"d{number}", name="read_file", arguments="{}")
+        call = ToolCall(id=f"d{number}", name="read_file", arguments=f'{{"target_file": "{"x" * 12_000}"}}')
         case.emit(ev.MessageAppended(message=AssistantMessage(tool_calls=(call,))))
-        case.emit(ev.MessageAppended(message=ToolMessage(call_id=f"d{number}", content="x" * 12_000)))
+        case.emit(ev.MessageAppended(message=ToolMessage(call_id=f"d{number}", content="x")))
     await case.turn("Now")
     text = str(case.messages)
     assert "Keep me" in text
