@@ -81,7 +81,8 @@ class PrintArguments(SessionArguments):
     prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
     `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
     the answer must match. `time_limit`: seconds of the run, None = no limit. `exit_zero`: a limit, a refusal and what
-    is left pending are no failure. `trajectory`: a file that the session is written to at the end, None = none."""
+    is left pending are no failure. `trajectory`: a file that the session is written to at the end, None = none. `goal`:
+    a condition until which the run goes on, with the command `check` that tells, in at most `rounds` checks."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -96,6 +97,9 @@ class PrintArguments(SessionArguments):
     time_limit: int | None = None
     exit_zero: bool = False
     trajectory: Path | None = None
+    goal: str = ""
+    check: str = ""
+    rounds: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -116,7 +116,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help http."
     ),
-    **dict.fromkeys(("goal", "loop"), "Type it as a prompt; /plan and /build handle several steps."),
+    **dict.fromkeys(("loop",), "Type it as a prompt; /plan and /build handle several steps."),
     **dict.fromkeys(("side", "btw"), "/fork continues in a copy of this session."),
     **dict.fromkeys(("worktree", "new-worktree"), "Background agents work in a clone: /background."),
     **dict.fromkeys(
@@ -182,6 +182,9 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("best", "agents.try_several", "Run a prompt several times and compare", "N or MODELS, PROMPT", True),
     SlashCommand("explain", "pages.explain_call", "Preview what a custom command sends", "NAME ARGUMENTS"),
     SlashCommand("memory", "pages.show_memory", "Project notes: add, edit, remove", "NOTE"),
+    SlashCommand(
+        "goal", "prompt.set_goal", "Go on until a condition holds", "CONDITION [--check COMMAND] | stop", True
+    ),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),
     SlashCommand("fetch", "prompt.mention_page", "Add a web page to the prompt", "URL"),

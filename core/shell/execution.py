@@ -24,7 +24,6 @@ from core.git.credentials import register_command_credentials
 from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
 from core.protocol.review import Check, FileState
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult, RunningCommand, Tier
-from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult, describe_left
 from core.sandbox.tiers.dropped_changes import COMMIT_HINT, COMMITS_DROPPED, STASH
 from core.secrets import list_masked_values
@@ -36,12 +35,13 @@ from core.shell.command_host import CommandHost, CommandRequest, get_memory_limi
 from core.shell.disk_guard import DiskGuard
 from core.shell.disk_survey import DiskRecord, DiskRecorder, build_disk_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
-from core.shell.shell_state import ShellState, ShellTracker, replace_undecodable
+from core.shell.masked_output import MaskedOutput
+from core.shell.shell_state import ShellState, ShellTracker
 from core.shell.verification.single_check import NotACheck, parse_checks
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.text.counting import count
-from core.workspace.secret_files import SecretMasker, find_secret_values
+from core.workspace.secret_files import find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
 MAX_NAMED = 4  # paths in a line about effects
@@ -67,9 +67,9 @@ class Execution:
     ) -> None:
         self.request = request
         self.output = CommandOutput(host.directory, request.origin.call)
-        self._plain = LiveTextStream()
-        self._masker = SecretMasker(partial(self._add_output, on_output))
-        self.tracker = ShellTracker(self._masker.feed if request.is_raw else self._feed_plain)
+        # The shell's own reports are taken out first: they begin at the cursor, and would overwrite what stands there.
+        self._masked = MaskedOutput(self.output, on_output, is_raw=request.is_raw)
+        self.tracker = ShellTracker(self._masked.feed)
         self._host = host
         self._shell = shell
         self._start_directory = shell.directory
@@ -86,16 +86,6 @@ class Execution:
         self._recorder: DiskRecorder | None = None
         self._survey: asyncio.Task[DiskRecord] | None = None  # of the project, after a command in it
         self.running: RunningCommand | None = None
-
-    def _feed_plain(self, text: str) -> None:
-        """Pass the command's output on as plain text, once the shell's own reports are out of it: they begin at the
-        cursor, so they would overwrite what stands there."""
-        if piece := self._plain.feed(replace_undecodable(text)):
-            self._masker.feed(piece)
-
-    def _add_output(self, on_output: Callable[[str], None], text: str) -> None:
-        self.output.add(self._plain.feed(replace_undecodable(text)) if self.request.is_raw else text)
-        on_output(text)
 
     def list_touched(self) -> tuple[str, ...]:
         """Return the paths that the command has written or removed so far; none if that is known only at its end."""
@@ -114,17 +104,12 @@ class Execution:
             values = await asyncio.to_thread(
                 find_secret_values, root, (*withheld_paths.covered, *withheld_paths.masked)
             )
-            self._masker.values = (*values, *list_masked_values())
+            self._masked.mask((*values, *list_masked_values()))
 
     def finish_output(self) -> None:
         """Flush the output: the command prints no more."""
         self.tracker.finish()
-        if self.request.is_raw:
-            self._masker.finish()
-            self.output.add(self._plain.finish())
-        else:
-            self._masker.feed(self._plain.finish())
-            self._masker.finish()
+        self._masked.finish()
 
     async def begin(self, box: Box) -> None:
         """Start the command. Raises `AgentTuiError` if it can't be started; then no part of it ran and no layer
@@ -145,7 +130,7 @@ class Execution:
         self._started_ns = time.time_ns()
         try:
             on_stderr = self.request.on_stderr
-            errors = partial(self._add_output, on_stderr) if on_stderr is not None else None
+            errors = partial(self._masked.feed_errors, on_errors=on_stderr) if on_stderr is not None else None
             self.running = await box.start(self._build_spec(lowers), self.tracker.feed, errors)
             if self.request.stdin is not None:
                 self.running.send(self.request.stdin)
@@ -341,7 +326,7 @@ class Execution:
                 *box_result.notes,
                 *self._unproven,
                 *self._withheld.notes,
-                *([SECRETS_HIDDEN] if self._masker.masked_count else ()),
+                *([SECRETS_HIDDEN] if self._masked.has_masked else ()),
                 *filter(None, [describe_left(box_result.left, goes_on=self._host.box.tier.leaves_processes)]),
             ),
             spilled_path=self.output.spilled_path,

@@ -21,7 +21,6 @@ from core.git.credentials import register_command_credentials
 from core.git.nested_repositories import forbid_bare_repositories
 from core.patterns import compile_lazily
 from core.protocol.events import EffectsRecorded
-from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_user_paths
@@ -30,8 +29,8 @@ from core.shell.command_host import CommandHost, CommandRequest, build_unsandbox
 from core.shell.disk_survey import build_disk_effects, survey_disk
 from core.shell.execution import format_effects
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
-from core.shell.shell_state import replace_undecodable
-from core.workspace.secret_files import SecretMasker, find_secret_values
+from core.shell.masked_output import MaskedOutput
+from core.workspace.secret_files import find_secret_values
 
 RAN_UNSANDBOXED: Final = "Ran unsandboxed on the user's machine."
 STOPPED: Final = "Stopped before it finished; changes it had already made on their machine stay."
@@ -64,34 +63,24 @@ async def run_unsandboxed(
     match_in = host.shadow.ignore.match_in
     output = CommandOutput(host.directory, request.origin.call)
 
-    def take(piece: str) -> None:
-        output.add(piece)
-        on_output(piece)
-
-    def feed(text: str) -> None:
-        if piece := plain.feed(replace_undecodable(text)):
-            masker.feed(piece)
-
-    plain = LiveTextStream()
-    masker = SecretMasker(take, await _find_secrets(host, request.command, directory, environment))
+    masked = MaskedOutput(output, on_output, await _find_secrets(host, request.command, directory, environment))
     before = await asyncio.to_thread(survey_disk, root, match_in)
     limit = request.time_limit or 0
     try:
         result = await run_unboxed(
-            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=feed
+            request.command, cwd=working_directory, env=environment, time_limit=limit, on_output=masked.feed
         )
     except asyncio.CancelledError:
         host.emit(build_disk_effects(request.origin.call, request.command, None, STOPPED))
         raise
     finally:
-        masker.feed(plain.finish())
-        masker.finish()
+        masked.finish()
         output.close()
     changes = before.compare(await asyncio.to_thread(survey_disk, root, match_in))
     effects = build_disk_effects(request.origin.call, request.command, changes)
     host.emit(effects)
     _check_pending(host, effects)
-    notes = (RAN_UNSANDBOXED, *result.notes, *([SECRETS_HIDDEN] if masker.masked_count else ()))
+    notes = (RAN_UNSANDBOXED, *result.notes, *([SECRETS_HIDDEN] if masked.has_masked else ()))
     return replace(_build_result(result, output), directory=directory, effects=format_effects(effects), notes=notes)
 
 

@@ -13,6 +13,7 @@ from core.protocol.documents import AnyDocument, Plan, TerminalCommandDocument, 
 from core.protocol.messages import Attachment, Effort, Message, Usage
 from core.protocol.review import Change, VerdictRecord
 from core.state.debugging import DebugState
+from core.state.goals import GoalState
 from core.state.review import ReviewState
 
 _COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost")
@@ -221,6 +222,7 @@ class SessionState:
     dropped_reasoning_count: int = 0
     cache_miss: str = ""
     turns: list[TurnState] = field(default_factory=list)
+    goal: GoalState | None = None
     messages: list[Message] = field(default_factory=list)
     unreported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     reported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)

@@ -19,6 +19,7 @@ from core.errors import StateError
 from core.protocol import events as ev
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.state.goals import GoalState
 from core.state.session import (
     CheckRun,
     ConversationCheckpoint,
@@ -136,6 +137,22 @@ def finish_turn(state: SessionState, _: ev.Envelope, event: ev.TurnFinished) -> 
         turn.reason, turn.usage, turn.steps = event.reason, event.usage, event.steps
         turn.duration_ms, turn.message = event.duration_ms, event.message
         turn.calls.clear()
+
+
+def set_goal(state: SessionState, envelope: ev.Envelope, event: ev.GoalSet) -> None:
+    state.goal = GoalState(
+        condition=event.condition, check=event.check, max_rounds=event.max_rounds, started=envelope.at
+    )
+
+
+def add_goal_check(state: SessionState, _: ev.Envelope, event: ev.GoalChecked) -> None:
+    if state.goal is not None:
+        state.goal.rounds.append(event)
+
+
+def end_goal(state: SessionState, _: ev.Envelope, event: ev.GoalEnded) -> None:
+    if state.goal is not None:
+        state.goal.reason, state.goal.message = event.reason, event.message
 
 
 def start_step(state: SessionState, _: ev.Envelope, event: ev.StepStarted) -> None:

@@ -83,7 +83,11 @@ VARIABLES = {
         "undone": [VERDICT],
         "edits": [{"path": "a.py", "start": 3, "excerpt": "+ x"}],
         "superseded": [VERDICT],
+        "merged": [{"path": "a.py", "excerpt": "+ x"}],
+        "conflicts": [{"path": "a.py", "lines": "lines 3-4", "reason": "the file was edited."}],
+        "settled": ["b.py"],
     },
+    "reminders/interrupted": {"reason": "the program ended."},
     "reminders/stale_layers": {"layers": [{"root": "out", "why": "made from an older a.toml"}]},
     "review_comments": {
         "note": "Look.",

@@ -37,6 +37,7 @@ WRITERS: dict[str, str] = {
     "core.mcp.logins": "locks in the state directory",
     "core.mcp.tool_lists": "the lists of servers' tools, in the cache directory",
     "core.shell.long_output": STATE,
+    "core.shell.own_programs": "the cache directory: a link to our search program",
     "core.shell.verification.disk_digest": "nothing: reads the files of the project",
     "core.attachments.preparation": STARTS,
     "core.web.pages": STARTS,

@@ -12,6 +12,7 @@ from typing import Any, Final
 from core.protocol import events
 from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
+from core.state.goals import format_check, format_end
 from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
 from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionLocation, ViewState
@@ -294,6 +295,15 @@ def _show_compaction(view: ViewState, envelope: events.Envelope, event: events.C
     view.transcript.add_notice(envelope, text)
 
 
+def _show_goal_check(view: ViewState, envelope: events.Envelope, event: events.GoalChecked) -> None:
+    view.transcript.add_notice(envelope, format_check(event), hint=event.output)
+
+
+def _show_goal_end(view: ViewState, envelope: events.Envelope, event: events.GoalEnded) -> None:
+    level = "info" if event.reason == "met" else "warning"
+    view.transcript.add_notice(envelope, format_end(event), level=level)
+
+
 def _report_findings(view: ViewState, envelope: events.Envelope, event: events.FindingsReported) -> None:
     summary = f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing found"
     view.transcript.add_notice(envelope, f"review of {event.subject}: {summary}")
@@ -314,7 +324,7 @@ _SUBAGENT = _topics("blocks", "status", "plan", "agents")
 _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _SESSION: {events.SessionStarted, events.SessionRenamed},
     _MODEL: {events.EffortChanged, events.RouteTaken, events.ModelUsed},
-    _STATUS: {events.BranchChanged, events.LimitsChanged, events.PolicyChanged, events.JobStarted},
+    _STATUS: {events.GoalSet, events.BranchChanged, events.LimitsChanged, events.PolicyChanged, events.JobStarted},
     _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},
     _QUEUE: {events.DraftKept, events.ReviewPolicyKept},
     _STEP: {events.StepStarted},
@@ -386,6 +396,8 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.SubagentMerged: (_SUBAGENT, _in_transcript(TranscriptState.show_merge)),
     events.ContextMeasured: (_STATUS, None),
     events.ContextCompacted: (_SAID, _show_compaction),
+    events.GoalChecked: (_SAID, _show_goal_check),
+    events.GoalEnded: (_SAID, _show_goal_end),
     events.RulesLoaded: (_SAID, _in_transcript(TranscriptState.show_rules)),
     events.CommitProgressed: (_COMMITS, _add_commit_output),
     events.CommitDrafted: (_COMMITS, _end_commit),

@@ -111,6 +111,19 @@ class Reminders(Struct, frozen=True):
             return ""
         return render("reminders/interrupted", reason=escape_tags(previous_turns[-1].message))
 
+    def render_goal(self) -> str:
+        """Render the goal that is new to the model, "" = it knows it, or there is none."""
+        goal = self.state.goal
+        if goal is None or goal.reason or self.memory.announced.get("goal", "") == goal.condition:
+            return ""
+        self.memory.announced["goal"] = goal.condition
+        return render(
+            "reminders/goal",
+            condition=escape_tags(goal.condition),
+            command=escape_tags(goal.check),
+            most=goal.max_rounds,
+        )
+
     def _report_answers(self) -> None:
         answers = self.state.unreported_answers
         texts = [
@@ -194,8 +207,8 @@ def _describe_command(run: CommandRan) -> dict[str, str]:
 
 
 class ReviewNews(Struct, frozen=True, kw_only=True):
-    """What the model does not know of the review: verdicts, verdicts that were undone, hunks that the user edited,
-    files that the user edited under pending changes, changes that are in conflict, and paths that no longer are."""
+    """News of the review for the model: verdicts, verdicts that were undone, hunks that the user edited, files that the
+    user edited under pending changes, changes that are in conflict, and paths that no longer are."""
 
     verdicts: tuple[VerdictRecord, ...] = ()
     undone: tuple[VerdictRecord, ...] = ()

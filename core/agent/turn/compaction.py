@@ -122,6 +122,7 @@ class Compactor(Struct, frozen=True):
             self.memory.read_digests.clear()
             self.memory.are_rules_due = True
             self.memory.announced.pop("mode", None)
+            self.memory.announced.pop("goal", None)
             self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
             notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
             await self._report_end(trigger, notes)

@@ -25,6 +25,7 @@ from core.agent.gate.edit_diagnostics import EditDiagnostics
 from core.agent.gate.gate import Gate
 from core.agent.gate.gated_call import GatedCall
 from core.agent.mentions.sources import PromptSurroundings
+from core.agent.turn.goal_keeper import GoalKeeper
 from core.agent.turn.loop_guard import LoopGuard
 from core.agent.turn.model_calls import ModelCalls
 from core.agent.turn.prompt_setup import load_setup
@@ -80,6 +81,7 @@ class Turn:
             state, emit, context.build, context.turn_id, tools, capabilities, read_back, state.todos
         )
         self._policy = self._build_policy(context)
+        self._goal = GoalKeeper(context)
         self._frame = TurnFrame(context, prompt, self._documents.add_error, stop_limit=INTERRUPT_PATIENCE)
         self._hooks = self._frame.hooks
 
@@ -150,9 +152,11 @@ class Turn:
         await self._hooks.report_answer(answer.message.content)
         if answer.calls:
             return await self._hooks.should_continue(await self._run_calls(model.setup, answer))
+        text = answer.message.content
         return await self._hooks.should_continue(
             self._loop_guard.should_continue(answer)
-            or await self._policy.should_continue(answer.message.content, is_over=answer.is_over)
+            or await self._policy.should_continue(text, is_over=answer.is_over)
+            or await self._goal.should_continue(text)
         )
 
     def _record_answer(self, setup: PromptSetup, answer: ModelAnswer) -> None:

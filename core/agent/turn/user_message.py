@@ -122,10 +122,15 @@ async def compose_user_message(
     if blocks := (*context_blocks.blocks, *mentioned_attachments.blocks):
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
     parts.append(wrap_tag("user_query", setup.dialect.format_prompt(prompt)))
-    parts += [wrap_reminder(text) for text in (reminders.render_interruption(), reminders.render_mode()) if text]
+    parts += [wrap_reminder(text) for text in render_occasion(reminders) if text]
     attachments = find_attachments(prompt, context.state.attachments)
     _report_unknown_labels(context, prompt)
     return UserMessage(content="\n\n".join(parts), attachments=(*attachments, *mentioned_attachments.attachments))
+
+
+def render_occasion(reminders: Reminders) -> tuple[str, ...]:
+    """Render what the model has to know of this moment; "" = nothing."""
+    return reminders.render_interruption(), reminders.render_mode(), reminders.render_goal()
 
 
 def _report_unknown_labels(context: TurnContext, prompt: str) -> None:

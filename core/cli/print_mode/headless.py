@@ -225,7 +225,16 @@ class _PrintRun:
         if best := self._arguments.best:
             return cmd.BestRun(session=self._session, text=prompt, models=best, attachments=self._labels)
         limits = dict(self._arguments.tools)
-        return cmd.TurnSubmit(session=self._session, text=prompt, attachments=self._labels, available_tools=limits)
+        arguments = self._arguments
+        return cmd.TurnSubmit(
+            session=self._session,
+            text=prompt,
+            attachments=self._labels,
+            available_tools=limits,
+            goal=arguments.goal,
+            check=arguments.check,
+            rounds=arguments.rounds,
+        )
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
         """Attach the files of `--image`. Returns the rejection; None = all of them are attached."""
@@ -321,7 +330,10 @@ class _PrintRun:
 
     async def _finish(self, view: SessionView) -> int:
         state, turn = view.state, view.state.turns[-1]
+        goal_reason = self._find_goal_reason(state)
+        is_goal_limited = goal_reason == "limit"
         has_failed = turn.reason != "done" or (self._answer is not None and not self._answer.text)
+        has_failed = has_failed or goal_reason != "met"
         written_paths = self._list_writes()[self._written_before :]  # by a policy, or by commands in place
         accepted_paths = () if has_failed else await self._accept(view)
         accepted_paths = tuple(sorted({*accepted_paths, *written_paths}))
@@ -345,7 +357,7 @@ class _PrintRun:
             sys.stderr.write(f"! {to_one_line(f'{loss.message} The session can not be resumed.')}\n")
             return ExitCode.FAILED
         if has_failed:
-            code = ExitCode.LIMIT if is_limited else ENDS.get(turn.reason, ExitCode.FAILED)
+            code = ExitCode.LIMIT if is_limited or is_goal_limited else ENDS.get(turn.reason, ExitCode.FAILED)
             return ExitCode.DONE if code is ExitCode.LIMIT and self._arguments.exit_zero else code
         if not is_recorded:
             return ExitCode.FAILED
@@ -355,6 +367,11 @@ class _PrintRun:
         if self._arguments.exit_zero or not (self._is_refused or is_denied or has_leftovers):
             return ExitCode.DONE
         return ExitCode.REFUSED
+
+    def _find_goal_reason(self, state: SessionState) -> str:
+        """Return how the goal of this run has ended, "" = it has not; a run without one has met it."""
+        has_goal = bool(self._arguments.goal) or self._prompt.startswith("/goal ")
+        return state.goal.reason if has_goal and state.goal is not None else "met"
 
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
         """Accept what `--accept` names. Returns the paths that were written."""

@@ -35,7 +35,11 @@ PRINT_OPTIONS: Final = (
     "time_limit",
     "exit_zero",
     "trajectory",
+    "goal",
+    "check",
+    "rounds",
 )
+MAX_ROUNDS: Final = 100
 _KINDS: Final = frozenset({"none", "all", "verified"})
 
 
@@ -74,7 +78,18 @@ def add_print_options(parser: argparse.ArgumentParser) -> None:
         "--add-dir", action="append", type=parse_added, metavar="DIR", help="another directory that may be read"
     )
     _add_rights_options(group)
+    _add_goal_options(group)
     _add_end_options(group)
+
+
+def _add_goal_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--goal",
+        metavar="CONDITION",
+        help="go on until this holds; a model that sees only the changes judges, unless --check is given",
+    )
+    group.add_argument("--check", metavar="COMMAND", help="the goal is met when this command passes over the changes")
+    group.add_argument("--rounds", type=parse_rounds, metavar="N", help="end after this many checks (10)")
 
 
 def _add_end_options(group: argparse._ArgumentGroup) -> None:
@@ -135,6 +150,13 @@ def _add_rights_options(group: argparse._ArgumentGroup) -> None:
         metavar="JSON",
         help='limits on tools for this run, like [tools.NAME]: \'{"run_terminal_cmd": {"enabled": false}}\'',
     )
+
+
+def parse_rounds(text: str) -> int:
+    """Return a number of checks, from 1 on."""
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_ROUNDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_ROUNDS}")
+    return int(text)
 
 
 def parse_json_schema(text: str) -> Path:
@@ -225,6 +247,10 @@ def check_print_options(args: argparse.Namespace, parser: Parser) -> None:
     if args.best and (args.tools is not None or args.allowed_tools is not None):
         name = "--tools" if args.tools is not None else "--allowed-tools"
         parser.error(f"{name} can't be combined with --best: set [tools.NAME] in the configuration")
+    if args.goal is None and (args.check is not None or args.rounds is not None):
+        parser.error("--check and --rounds need --goal: the condition that has to hold")
+    if args.goal is not None and (args.best or args.json_schema is not None):
+        parser.error("--goal can't be combined with --best or --json-schema")
     if args.best and args.json_schema is not None:
         parser.error("--json-schema can't be combined with --best: there is no answer until you choose one")
     if args.append_system_prompt is not None and (args.continue_last or args.resume):
@@ -245,4 +271,7 @@ def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
         "time_limit": args.time_limit,
         "exit_zero": bool(args.exit_zero),
         "trajectory": args.trajectory,
+        "goal": args.goal or "",
+        "check": args.check or "",
+        "rounds": args.rounds or 0,
     }

@@ -21,6 +21,7 @@ from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
 from core.records import decode_json, parse_json
 from core.state.findings import SEVERITIES
+from core.state.goals import format_check, format_end
 from core.text.counting import count, format_size
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
@@ -284,18 +285,18 @@ def _describe_findings(findings: Sequence[ResponseFinding] | None) -> list[str]:
 
 def _describe_event(event: ev.AnyEvent) -> str:
     match event:
+        case ev.GoalChecked() | ev.GoalEnded():
+            return format_check(event) if isinstance(event, ev.GoalChecked) else f"! {format_end(event)}"
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"
         case ev.EffectsRecorded(command=command, on_machine=True, in_place=False):
             return f"! Unsandboxed, on your machine: {command}"
         case ev.ErrorRaised(message=message, hint=hint) | ev.Notice(message=message, hint=hint):
             return f"! {message} {hint}".rstrip()
-        case ev.SessionResumed(repaired=repaired) if repaired:
-            return f"! {repaired}"
         case ev.StepRetried(message=message) as retried:
             return f"! {message} {_describe_retry(retried)}"
         case _:
-            return ""
+            return f"! {event.repaired}" if isinstance(event, ev.SessionResumed) and event.repaired else ""
 
 
 def _describe_retry(event: ev.StepRetried) -> str:

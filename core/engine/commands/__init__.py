@@ -18,6 +18,7 @@ Check = Callable[[Session, Any], Effect | Awaitable[Effect]]
 
 COMMANDS: Final[Mapping[type, Check]] = {
     cmd.TurnSubmit: turns.prepare_submit,
+    cmd.GoalStop: turns.prepare_goal_stop,
     cmd.TurnSteer: turns.prepare_steer,
     cmd.TurnUnsteer: turns.prepare_unsteer,
     cmd.TurnInterrupt: turns.prepare_interrupt,

@@ -22,6 +22,7 @@ from core.engine.session.recovery import close_open_turn, remove_probes
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
 from core.engine.shared.models import ModelAccess
+from core.engine.turns.goals import end_goal
 from core.engine.turns.prompt_sources import open_sources
 from core.errors import AgentTuiError
 from core.ids import new_id
@@ -100,6 +101,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
     if prompt is not None and not any(turn_state.id == turn for turn_state in state.turns[-1:]):
         session.emit_or_defer(TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
     _finish_turn(session, reason, message)
+    end_goal(session, reason)
     session.turn_slot.is_stopping = False
 
 

@@ -78,7 +78,8 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
     what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow. `rules`:
     texts of the client that bind from now on; `layout`: a tree of the files as the client shows them, which is told
-    once; `earlier`: what was said before, for a session that begins with it."""
+    once; `earlier`: what was said before, for a session that begins with it. `goal`: the turn goes on until this
+    condition holds, by the command `check` or the judgement of a model, in at most `rounds` checks (0: as usual)."""
 
     text: str
     open_files: tuple[str, ...] = ()
@@ -91,6 +92,13 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     rules: tuple[str, ...] = ()
     layout: str = ""
     earlier: tuple[EarlierMessage, ...] = ()
+    goal: str = ""
+    check: str = ""
+    rounds: Annotated[int, Meta(ge=0)] = 0
+
+
+class GoalStop(Command, frozen=True, kw_only=True, tag="goal.stop"):
+    """End the goal of the session; a turn that works on it goes on to its own end."""
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):

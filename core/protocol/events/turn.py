@@ -198,6 +198,10 @@ class AttachmentAdded(Event, frozen=True, kw_only=True, tag="attachment.added"):
     note: str = ""
 
 
+GoalOutcome = Literal["met", "unmet", "unclear"]
+GoalEnd = Literal["met", "stalled", "limit", "stopped"]
+
+
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
     """`prompt` is the user's text; the message to the model follows as `message.appended`."""
 
@@ -304,6 +308,34 @@ class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
     estimated: bool = False
     dropped_reasoning: int = 0
     cache_miss: str = ""
+
+
+class GoalSet(Event, frozen=True, kw_only=True, tag="goal.set"):
+    """The turns of the session go on until the `condition` holds: by `check`, a command that the program runs over the
+    shadow, or without one by the judgement of a model that has not done the work. `max_rounds`: checks at most."""
+
+    condition: str
+    check: str = ""
+    max_rounds: int = 10
+
+
+class GoalChecked(Event, frozen=True, kw_only=True, tag="goal.checked"):
+    """One check of the goal at the end of the agent's work. `summary`: its result in one line; `output`: the end of
+    what the command printed, or the judgement; `digest`: of the failure and the pending changes, so that a round in
+    which nothing moved is recognised."""
+
+    round: int
+    outcome: GoalOutcome
+    summary: str
+    output: str = ""
+    digest: str = ""
+
+
+class GoalEnded(Event, frozen=True, kw_only=True, tag="goal.ended"):
+    """The goal no longer holds a turn. `message`: why, with what was tried."""
+
+    reason: GoalEnd
+    message: str = ""
 
 
 class ContextCompacted(Event, frozen=True, kw_only=True, tag="context.compacted"):

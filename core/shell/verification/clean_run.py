@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,7 +27,6 @@ from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
 from core.protocol.events.verification import Verification, VerificationOutcome
 from core.protocol.review import Change, CheckKind
 from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult
-from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.shadow.content.contents import Contents
 from core.shadow.layers.layer_store import CommandLayer, LayerStore
@@ -38,12 +36,12 @@ from core.shell.check_detection import CheckResult
 from core.shell.command_host import CommandHost, get_memory_limit
 from core.shell.disk_guard import DiskGuard
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
-from core.shell.shell_state import replace_undecodable
+from core.shell.masked_output import MaskedOutput
 from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.state.review import ReviewState
-from core.workspace.secret_files import SecretMasker, find_secret_values
+from core.workspace.secret_files import find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
 TIME_LIMIT = 600.0  # seconds, independent of the time limit of the agent's run
@@ -72,17 +70,8 @@ class CleanRun:
         self._text = dict(text)
         self._command = command
         self._output = CommandOutput(host.directory, new_id("clean"))
-        self._plain = LiveTextStream()
-        self._masker = SecretMasker(partial(self._add_output, on_output))
+        self._masked = MaskedOutput(self._output, on_output)
         self._withheld = WithheldPaths()
-
-    def _add_output(self, on_output: Callable[[str], None], piece: str) -> None:
-        self._output.add(piece)
-        on_output(piece)
-
-    def _feed_plain(self, text: str) -> None:
-        if piece := self._plain.feed(replace_undecodable(text)):
-            self._masker.feed(piece)
 
     async def run(self, time_limit: float = TIME_LIMIT) -> CommandResult:
         """Run the command to its end; cancelling stops it. Raises `AgentTuiError` if it can't be started: then no part
@@ -96,8 +85,7 @@ class CleanRun:
             lowers = await asyncio.to_thread(self._lay_out, layer.upper.with_name("text"))
             box_result = await self._wait(box, await self._build_request(layer, lowers, time_limit), layer)
         finally:
-            self._masker.feed(self._plain.finish())
-            self._masker.finish()
+            self._masked.finish()
             self._output.close()
             layers.close(layer.id, keep=False)
         return self._build_result(box_result)
@@ -115,7 +103,7 @@ class CleanRun:
         self._withheld = withheld = await asyncio.to_thread(host.withheld)
         repository: RepositoryView = await asyncio.to_thread(host.repository)
         secrets = (*withheld.covered, *withheld.masked)
-        self._masker.values = await asyncio.to_thread(find_secret_values, host.workspace.root, secrets)
+        self._masked.mask(await asyncio.to_thread(find_secret_values, host.workspace.root, secrets))
         return BoxRequest(
             workspace=host.workspace.root,
             command=self._command,
@@ -136,7 +124,7 @@ class CleanRun:
     async def _wait(self, box: Box, request: BoxRequest, layer: CommandLayer) -> BoxResult:
         guard = DiskGuard(self._host.directory, layer)
         request = replace(request, limits=guard.limit_file_size(request.limits))
-        running = await box.start(request, self._feed_plain)
+        running = await box.start(request, self._masked.feed)
         watch = asyncio.create_task(guard.watch(running))
         try:
             box_result = await running.wait()
@@ -148,7 +136,7 @@ class CleanRun:
             watch.cancel()
 
     def _build_result(self, box_result: BoxResult) -> CommandResult:
-        secret_notes = [SECRETS_HIDDEN] if self._masker.masked_count else []
+        secret_notes = [SECRETS_HIDDEN] if self._masked.has_masked else []
         return CommandResult(
             exit_code=box_result.exit_code,
             output=self._output.render_text(),

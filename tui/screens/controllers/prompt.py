@@ -286,6 +286,19 @@ class PromptController(Controller):
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
 
+    def action_set_goal(self, wish: str = "") -> None:
+        """Set a goal and start to work on it; `stop` ends it, and without a condition the prompt is prepared."""
+        if wish == "stop":
+            self.context.submit_soon(commands.GoalStop())
+            return
+        if not wish:
+            self.return_text("/goal ")
+            return
+        text = f"/goal {wish}"
+        self.context.prompt.past.add(text)
+        self.context.transcript.follow_end()
+        self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
+
     def action_mention_page(self, address: str = "") -> None:
         """Mention a page of the web in the prompt, which is not sent yet."""
         address = address.removeprefix("@")
