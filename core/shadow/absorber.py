@@ -399,6 +399,6 @@ def _build_effects(
         created=tuple(paths["created"]),
         edited=tuple(paths["edited"]),
         deleted=tuple(paths["deleted"]),
-        restored=tuple(resolved_paths),
+        restored=tuple(sorted(resolved_paths)),
         notes=notes,
     )
