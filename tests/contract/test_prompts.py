@@ -87,6 +87,17 @@ VARIABLES = {
         "conflicts": [{"path": "a.py", "lines": "lines 3-4", "reason": "the file was edited."}],
         "settled": ["b.py"],
     },
+    "goal_judgement": {"condition": "C", "changes": "a.py", "checks": ["pytest: exit code 0"]},
+    "reminders/goal": {"condition": "C", "command": "make test", "most": 10},
+    "reminders/goal_unmet": {
+        "condition": "C",
+        "command": "make test",
+        "round": 1,
+        "most": 10,
+        "summary": "1 failed",
+        "output": "E",
+        "attended": True,
+    },
     "reminders/interrupted": {"reason": "the program ended."},
     "reminders/stale_layers": {"layers": [{"root": "out", "why": "made from an older a.toml"}]},
     "review_comments": {

@@ -77,7 +77,7 @@ class GoalKeeper(Struct, eq=False):
             )
         )
         if check.outcome == "met":
-            context.emit(GoalEnded(reason="met", message=f"The goal is met: {check.summary}."))
+            context.emit(GoalEnded(reason="met", message="The goal is met."))
         elif is_same:
             context.emit(GoalEnded(reason="stalled", message=f"Nothing moved in the last round. {list_rounds(goal)}"))
         elif len(goal.rounds) >= goal.max_rounds:
@@ -120,8 +120,8 @@ class GoalKeeper(Struct, eq=False):
         counts = find_run_counts(output, box_result.exit_code or 0)
         end = counts.format() if counts is not None else describe_end(box_result.exit_code, box_result.end_reason)
         has_passed = box_result.exit_code == 0 and (counts is None or (counts.passed > 0 and not counts.failed))
-        shown = "" if has_passed else shorten_middle(output, MAX_SHOWN)
-        return GoalCheck("met" if has_passed else "unmet", f"`{command}`: {end}", shown)
+        excerpt = "" if has_passed else shorten_middle(output, MAX_SHOWN)
+        return GoalCheck("met" if has_passed else "unmet", f"`{command}`: {end}", excerpt)
 
     async def _judge(self, goal: GoalState) -> GoalCheck:
         """Let a model judge that sees the condition, the changes and the results of commands alone."""

@@ -86,7 +86,7 @@ def _add_goal_options(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
         "--goal",
         metavar="CONDITION",
-        help="go on until this holds; a model that sees only the changes judges, unless --check is given",
+        help="go on until this holds: a model that sees only the changes judges, unless --check is given",
     )
     group.add_argument("--check", metavar="COMMAND", help="the goal is met when this command passes over the changes")
     group.add_argument("--rounds", type=parse_rounds, metavar="N", help="end after this many checks (10)")
