@@ -261,4 +261,5 @@ async def test_a_client_can_say_that_nobody_answered_and_never_a_yes(tmp_path):
         [resolved] = [event for event in events if isinstance(event, ev.ApprovalResolved)]
         assert (resolved.decision, resolved.by) == ("reject_once", "program")
         contents = [message.content for message in engine.state(session).messages if hasattr(message, "call_id")]
-        assert contents == ["Not run: The program refused this call. Nothing was changed."]
+        note = "Nothing was changed. Do not try it in another form."
+        assert contents == [f"Not run: The program refused this call. {note}"]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import assert_never, cast
+from typing import Final, assert_never, cast
 
 import msgspec
 from msgspec import Struct, field
@@ -51,6 +51,7 @@ BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "
 UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
 CONTAINMENT = "runs as you, with your environment and network; nothing it does is reviewed"
 IN_BOX = "Without `all` it runs in the sandbox."
+REFUSED: Final = "{} refused this call.{} Nothing was changed. Do not try it in another form."
 ONLY_IN_BOX = f"this command can only run in the sandbox. {IN_BOX}"
 BACKGROUND = f"only a foreground command can run unsandboxed. {IN_BOX}"
 NOT_IN_SUBAGENTS = f"a subagent's commands always stay sandboxed: say in your report what the user should run. {IN_BOX}"
@@ -295,7 +296,7 @@ def _name_rule(access: Access, subject: str, pattern: str) -> str | None:
 def _build_refusal(resolution: ApprovalResolved) -> Refused:
     who = "The user" if resolution.by == "user" else "The program"
     note = f" {resolution.note}" if resolution.note else ""
-    return Refused(f"{who} refused this call.{note} Nothing was changed.")
+    return Refused(REFUSED.format(who, note))
 
 
 async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTerminalCmd) -> ApprovalAnswer:
@@ -312,11 +313,11 @@ async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTermin
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
-        return Refused("The user refused this call. Nothing was changed.")
+        return Refused(REFUSED.format("The user", ""))
     resolution = await approver.user.approve(_build_request(call, tool, approver, before))
     if resolution.decision not in {"run_on_machine", "allow_once"}:
         note = f" {resolution.note}" if resolution.note else ""
-        return Refused(f"The user refused this call.{note} Nothing was changed.")
+        return Refused(REFUSED.format("The user", note))
     is_impossible = explain_sandboxed_only(permissions, tool) is not None
     if is_impossible or build_unsandboxed_approval(permissions, tool) != before:
         return Refused(CHANGED)

@@ -373,4 +373,4 @@ class Gate:
 def _check_not_denied(decision: PolicyDecision) -> None:
     """Raise `CallStopped` for a denial."""
     if decision.choice == "deny":
-        raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed.")
+        raise CallStopped("denied", f"Not run: {decision.reason} Nothing was changed. Do not try it in another form.")
