@@ -293,7 +293,7 @@ class CommandDialect(Dialect):
         if result.exit_code is None:
             return result.content
         output = ObservedOutput(returncode=result.exit_code, output=_escape_frame(result.output))
-        return self._render("action_observation_template", output=output)
+        return "\n".join((self._render("action_observation_template", output=output), *result.notes))
 
     def is_final(self, result: CallResult) -> bool:
         return result.command != "" and any(line.strip() in COMPLETION_MARKS for line in result.output.splitlines())

@@ -78,7 +78,7 @@ class CallResult(Struct, frozen=True, kw_only=True):
     """Result of a call. `content` is the gate's message to the model; the other fields are those of a command.
 
     `exit_code` None: it has none (no command, not run, or stopped). `command` "" = the call was no command, or it did
-    not run.
+    not run. `notes`: lines about a command besides its output: what it changed, and what it left running.
     """
 
     content: str
@@ -87,6 +87,7 @@ class CallResult(Struct, frozen=True, kw_only=True):
     output: str = ""
     is_timed_out: bool = False
     is_running: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class Dialect(ABC):

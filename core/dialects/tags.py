@@ -250,13 +250,14 @@ class TagDialect(Dialect):
         """Format a command's output with its exit code, any other result unchanged."""
         if not result.command:
             return f"OBSERVATION:\n{result.content}"
+        output = "\n".join((result.output.rstrip(), *result.notes))
         if result.is_timed_out:
-            return f"OBSERVATION:\n{result.output}\n[{TIMED_OUT}]"
+            return f"OBSERVATION:\n{output}\n[{TIMED_OUT}]"
         code = STILL_RUNNING if result.is_running else result.exit_code
         if code is None:
             return f"OBSERVATION:\n{result.content}"
         state = "The command is still running." if result.is_running else "Command finished."
-        return f"OBSERVATION:\n{result.output.rstrip()}\n[{state} exit code {code}]"
+        return f"OBSERVATION:\n{output}\n[{state} exit code {code}]"
 
 
 def format_call(call: ToolCall) -> str:

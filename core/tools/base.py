@@ -58,6 +58,7 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
     tests: str = ""
     permissions: tuple[str, ...] = ()
     requested: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 Detail = FileEditDetail | FileEditDetails | TerminalDetail | Plan | tuple[TodoStatusUpdate, ...] | None

@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+from core.config.settings import CommandSettings, ModelSettings, Settings
 from core.protocol import events as ev
 from core.sandbox.box import Tier
 from tests.support.agent_case import Case, calls, says
@@ -158,3 +159,29 @@ async def test_long_output_is_in_a_file_that_read_file_and_grep_take(tmp_path):
         found, read = case.results()[-2:]
         assert "10 matches in 1 file" in found
         assert "5000|line number 5000" in read
+
+
+@pytest.mark.parametrize("line", ["python3 -m http.server 8756 > server.log 2>&1 &", "cd . && nohup sleep 600 &"])
+async def test_a_command_that_ends_in_an_ampersand_is_a_job_that_goes_on(tmp_path, line):
+    async with boxed(tmp_path, command(line), says(".")) as case:
+        await case.turn()
+        assert "runs in the background as job_1" in case.results()[0]
+        [job] = case.session.terminal.jobs.running_jobs
+        assert job.command == line.rstrip("& ")
+
+
+@pytest.mark.parametrize("line", ["true & sleep 0.1", "echo 'a &'", "true && true", "echo a \\&", "(sleep 600 &)"])
+async def test_any_other_ampersand_is_left_to_the_shell(tmp_path, line):
+    async with boxed(tmp_path, command(line), says(".")) as case:
+        await case.turn()
+        assert "exit code 0" in case.results()[0]
+
+
+async def test_a_model_of_text_is_told_as_much(tmp_path):
+    settings = Settings(commands=CommandSettings(policy="auto"), models={"directed/m": ModelSettings(dialect="tags")})
+    lines = "<execute_bash>\nmkdir x; sleep 506 & echo ready\n</execute_bash>"
+    async with boxed(tmp_path, says(lines), says("."), settings=settings) as case:
+        await case.turn()
+        text = case.results()[0]
+        assert "ready\nEnded with the command: `sleep 506`" in text
+        assert "[changed: created the empty folder x; pending review]\n[Command finished. exit code 0]" in text

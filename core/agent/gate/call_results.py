@@ -53,6 +53,7 @@ class ResultFormatter(Struct, frozen=True):
                 output=escape_tags(detail.output),
                 is_timed_out=detail.timed_out,
                 is_running=job is not None,
+                notes=tuple(map(escape_tags, detail.notes)),
             )
         if job is None:
             return CallResult(content=content)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core.errors import ToolInputInvalid
+from core.permissions.shell_parser import split_command
 
 LONGEST_SECONDS: Final = 600
 JOB_NAMES: Final = dict.fromkeys(("bash_id", "shell_id", "task_id", "session_id", "id"), "job")
@@ -32,6 +33,7 @@ def adapt_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
     _join_words(adapted_arguments)
     _adapt_time(adapted_arguments)
     _adapt_permissions(adapted_arguments)
+    _adapt_background(adapted_arguments)
     return adapted_arguments
 
 
@@ -91,6 +93,17 @@ def _adapt_permissions(arguments: dict[str, Any]) -> None:
         arguments["required_permissions"] = permissions
     if asks and (permissions is None or isinstance(permissions, list)):
         arguments["required_permissions"] = [*(permissions or ()), "all"]
+
+
+def _adapt_background(arguments: dict[str, Any]) -> None:
+    """Make a command that ends in `&` a job, as that is what it means: in the box it would end with its shell."""
+    command = arguments.get("command")
+    if not isinstance(command, str) or "is_background" in arguments:
+        return
+    text = command.rstrip()
+    stripped = text.removesuffix("&").rstrip()
+    if text.endswith("&") and not text.endswith(("&&", "\\&")) and split_command(stripped).is_certain:
+        arguments.update(command=stripped, is_background=True)
 
 
 def _name_permission(word: str) -> str:

@@ -14,6 +14,7 @@ from core.sandbox.results import CommandResult
 from core.tools.base import Runner, TerminalDetail, Tool, ToolOutcome
 from core.tools.builtin.terminal.command_arguments import LONGEST_SECONDS, adapt_command
 
+UNCHANGED = "[changed nothing]"  # needs no line in a dialect without room for notes
 _TIME_LIMIT = 120
 _FIRST_LOOK = 1
 _ENDS = {
@@ -94,9 +95,8 @@ def format_outcome(
     """Return the result of a command that ended, or that continues as a job."""
     head = _format_head(result)
     parts = [head, *result.notes, result.output.rstrip("\n") if result.output.strip() else "(no output)"]
-    if result.effects:
-        parts.append(f"[{result.effects}]")
-    parts += [f"[{hint}]" for hint in result.hints]
+    notes = [f"[{note}]" for note in (result.effects, *result.hints) if note]
+    parts += notes
     detail = TerminalDetail(
         command=command,
         directory=result.directory,
@@ -107,6 +107,7 @@ def format_outcome(
         tests=result.tests,
         permissions=result.permissions,
         requested=list_requested(requested_permissions),
+        notes=(*result.notes, *(note for note in notes if note != UNCHANGED)),
     )
     return ToolOutcome(
         content="\n".join(parts),
