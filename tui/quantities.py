@@ -5,9 +5,9 @@ from __future__ import annotations
 from core.text.counting import count
 
 
-def format_cost(cost: float) -> str:
+def format_cost(cost: float, *, is_estimated: bool = False) -> str:
     """Format a cost in US dollars; a small one is never rounded to zero."""
-    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"
+    return "< $0.0001" if 0 < cost < 0.00005 else f"{'~' if is_estimated else ''}${cost:.4f}"
 
 
 def format_count(tokens: int) -> str:

@@ -75,5 +75,5 @@ def _format_cells(row: RouteRow) -> tuple[str, ...]:
     name = row.model if row.own else f"{row.model} (as chat)"
     effort = f"{row.effort or 'default'}{f' (no {row.wanted})' if row.wanted else ''}"
     window = f"{row.context_window:,}" if row.context_window else "?"
-    price = "known" if row.priced else "?"
+    price = ("estimated" if row.estimated else "known") if row.priced else "?"
     return f"{row.job}{f' in {row.mode}' if row.mode else ''}", name, effort, window, price, ", ".join(row.fallback)

@@ -108,7 +108,7 @@ NARROWER: Mapping[tuple[str, str], Callable[[Any, Any], bool]] = {
     ("limits", "max_tokens"): _is_lower_limit,
     ("commands", "policy"): lambda mine, theirs: _STRICTNESS[theirs] > _STRICTNESS[mine],
     ("edits", "policy"): lambda mine, theirs: theirs == "review" and mine == "auto",
-    ("context", "compact_at"): lambda mine, theirs: theirs < mine,
+    ("context", "compact_at"): lambda mine, theirs: theirs < mine and (theirs > 1) == (mine > 1),
     ("plans", "directory"): _is_own_directory,
     ("index", "enabled"): lambda mine, theirs: mine and not theirs,
     ("web", "enabled"): lambda mine, theirs: mine and not theirs,

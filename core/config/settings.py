@@ -13,7 +13,7 @@ from core.edit_formats import EditFormat
 from core.modes import Mode
 from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
 from core.protocol.choices import ColorChoice, GlyphChoice, HangupRule, PromptKeys, SandboxChoice
-from core.protocol.messages import Effort, ModelJob, Usage
+from core.protocol.messages import Effort, ModelJob, TierChoice, Usage
 from core.protocol.paths import is_named_by
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.tools import ToolSettings
@@ -75,10 +75,11 @@ class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The model of a job and its effort ("" = the default); `fallback`: models to try next, in order."""
+    """The model of a job, its effort ("" = the default) and service tier; `fallback`: models to try next, in order."""
 
     model: ModelId = ""
     effort: Effort | Literal[""] = ""
+    tier: TierChoice = ""
     fallback: tuple[Annotated[str, Meta(pattern=r"^[^/\s]+/\S.*$")], ...] = ()
 
 
@@ -168,9 +169,10 @@ class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`compact_at`: the used share of the window at which older messages are summarised; `window` 0 = the model's."""
+    """`compact_at`: when older messages are summarised: at this share of the window, or of what a prompt may have
+    before it costs more, or at this number of tokens; `window` 0 = the model's."""
 
-    compact_at: Annotated[float, Meta(ge=0.1, le=0.98)] = 0.85
+    compact_at: Annotated[int, Meta(ge=1_000)] | Annotated[float, Meta(ge=0.1, le=0.98)] = 0.85
     window: Count = 0
 
 

@@ -287,6 +287,7 @@ class Engine:
         services.notices.clear()
         self._announce_trust(session)
         announce_limits(session, self._options)
+        session.routes.warn_of_end()
         if self._options.preload:
             preload(session)
         self._tasks.spawn(self._announce_box(session), name=f"sandbox of {session.id}")

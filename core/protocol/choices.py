@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final, Literal, get_args
 
 Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+ServiceTier = Literal["fast", "flex", "2h", "8h"]
+TierChoice = Literal["", "standard", ServiceTier]
 HangupRule = Literal["ssh", "always", "never"]
 ColorChoice = Literal["auto", "truecolor", "256", "16", "none"]
 GlyphChoice = Literal["auto", "unicode", "ascii"]

@@ -10,6 +10,8 @@ from core.ids import Id
 from core.protocol import choices
 
 Effort = choices.Effort
+ServiceTier = choices.ServiceTier
+TierChoice = choices.TierChoice
 WireProtocol = Literal["chat", "responses", "messages"]
 ModelJob = Literal["chat", "apply", "small", "embed", "subagent"]
 
@@ -90,12 +92,17 @@ Message = UserMessage | AssistantMessage | ToolMessage
 
 
 class Usage(Struct, frozen=True, kw_only=True):
-    """Tokens of one or more model calls; `cost` in US dollars, None when the model's price is not known.
-    `prompt_tokens` counts the whole prompt; the parts read from and written to a cache are also given alone."""
+    """Tokens of one or more model calls; `cost` in US dollars, None when the model's price is not known, `estimated`
+    by the price of a similar model. `prompt_tokens` counts the whole prompt; the parts read from and written to a cache
+    are also given alone, and of the written ones those that are kept for long. `tier`: the service tier, "" = the
+    standard one, or several calls."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cache_write_tokens: int = 0
+    long_cache_tokens: int = 0
     cost: float | None = None
+    estimated: bool = False
+    tier: ServiceTier | Literal[""] = ""

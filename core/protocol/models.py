@@ -37,7 +37,10 @@ class RouteRow(Struct, frozen=True, kw_only=True):
     """One job. `mode`: it is the conversation's in that mode alone. `model` "" = nothing does it; `own` False: it has
     no model of its own, and the conversation's does it. `effort` "" = its default; `wanted` was asked for, and the
     model does not have it; `efforts` are those that it has. `context_window` in tokens, 0 = not known; `priced`:
-    whether its price is known. `taken`: usage in this session, by the model that took it."""
+    whether its price is known, `estimated` by that of a similar model. `price_step`: the tokens of a prompt above which
+    they cost more, 0 = none. `tier`: the service tier, "" = standard; `tiers`: those that it has, and `tier_factors`
+    what they cost in standard prices. `retires_at`: the day (ISO) from which the model is gone, "" = unknown. `taken`:
+    usage in this session, by the model that took it."""
 
     job: ModelJob
     mode: str = ""
@@ -49,4 +52,10 @@ class RouteRow(Struct, frozen=True, kw_only=True):
     fallback: tuple[str, ...] = ()
     context_window: int = 0
     priced: bool = False
+    estimated: bool = False
+    price_step: int = 0
+    tier: str = ""
+    tiers: tuple[str, ...] = ()
+    tier_factors: tuple[float, ...] = ()
+    retires_at: str = ""
     taken: tuple[ModelUsage, ...] = ()

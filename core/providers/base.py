@@ -8,7 +8,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from core.errors import StateError
-from core.protocol.messages import Message, Usage, WireAnswer
+from core.protocol.messages import Message, ServiceTier, Usage, WireAnswer
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "context_full", "paused"]
 
@@ -40,9 +40,9 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """One model call. `system`, `tools` and the head of `messages` are the stable prefix that prompt caches hit.
 
     `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing. `effort` is
-    one that the model has (see `Capabilities`), "" = its default. `blobs` returns the bytes of an attachment by its
-    digest. `private`: the API is asked to store nothing, and gets nothing that identifies the session. `search`: the
-    API's own web search, for a `SearchingProvider` only.
+    one that the model has (see `Capabilities`), "" = its default; so is `tier`, "" = standard. `blobs` returns the
+    bytes of an attachment by its digest. `private`: the API is asked to store nothing, and gets nothing that identifies
+    the session. `search`: the API's own web search, for a `SearchingProvider` only.
     """
 
     model: str
@@ -52,6 +52,7 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     max_tokens: int = 0
     temperature: float | None = None
     effort: str = ""
+    tier: ServiceTier | Literal[""] = ""
     session: str = ""
     blobs: Callable[[str], bytes] = refuse_blob
     private: bool = False

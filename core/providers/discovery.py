@@ -30,8 +30,8 @@ from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import ModelsAnswer
 from core.providers.base import ModelInfo
 from core.providers.catalog import listing
-from core.providers.catalog.capabilities import find_context_window
 from core.providers.catalog.presets import KNOWN, find_preset
+from core.providers.catalog.pricing import find_context_window
 from core.providers.connection.addresses import is_loopback
 from core.providers.registry import BUILTIN_IDS, build_endpoint, find_kind, has_address, list_provider_ids
 

@@ -206,6 +206,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.BranchChanged: (_assign("branch"),),
         ev.ModelChanged: (steps.set_model,),
         ev.EffortChanged: (steps.set_effort,),
+        ev.TierChanged: (steps.set_tier,),
         ev.RouteTaken: (steps.set_route,),
         ev.ModelUsed: (steps.add_model_usage,),
         ev.LimitsChanged: (_keep("limits"),),

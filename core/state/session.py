@@ -10,13 +10,13 @@ from typing import Final, Literal
 from core.errors import StateError
 from core.protocol import events as ev
 from core.protocol.documents import AnyDocument, Plan, TerminalCommandDocument, Todo
-from core.protocol.messages import Attachment, Effort, Message, Usage
+from core.protocol.messages import Attachment, Effort, Message, TierChoice, Usage
 from core.protocol.review import Change, VerdictRecord
 from core.state.debugging import DebugState
 from core.state.goals import GoalState
 from core.state.review import ReviewState
 
-_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name != "cost")
+_COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name.endswith("_tokens"))
 # Returns the records with these sequence numbers, in this order.
 Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
 
@@ -24,14 +24,15 @@ Recall = Callable[[Sequence[int]], Iterable[ev.Envelope]]
 def subtract_usage(total: Usage, part: Usage) -> Usage:
     """Return `total` minus `part`."""
     cost = None if total.cost is None else total.cost - (part.cost or 0.0)
-    return Usage(**{name: getattr(total, name) - getattr(part, name) for name in _COUNTS}, cost=cost)
+    counts = {name: getattr(total, name) - getattr(part, name) for name in _COUNTS}
+    return Usage(**counts, cost=cost, estimated=total.estimated)
 
 
 def add_usage(first: Usage, second: Usage) -> Usage:
     """Return the sum of tokens and cost; the cost is None if neither is known."""
     costs = [usage.cost for usage in (first, second) if usage.cost is not None]
     counts = {name: getattr(first, name) + getattr(second, name) for name in _COUNTS}
-    return Usage(**counts, cost=sum(costs) if costs else None)
+    return Usage(**counts, cost=sum(costs) if costs else None, estimated=first.estimated or second.estimated)
 
 
 def refuse_recall(records: Sequence[int]) -> Iterable[ev.Envelope]:
@@ -137,13 +138,14 @@ class ConversationCheckpoint:
 
 @dataclass(slots=True, kw_only=True)
 class ModelChoices:
-    """The user's choices apart from the model of the session, and the usage of all models. `effort` "" = not chosen;
-    `models` and `efforts` by mode. `route`: the model that answers, None = the session's at its default effort. `usage`
-    by job and model: `chat openai/gpt-5`."""
+    """The user's choices apart from the model of the session, and the usage of all models. `effort`, `tier` "" = not
+    chosen; `models` and `efforts` by mode. `route`: the model that answers, None = the session's at its default effort.
+    `usage` by job and model: `chat openai/gpt-5`."""
 
     effort: Effort | Literal[""] = ""
     models: dict[str, str] = field(default_factory=dict)
     efforts: dict[str, Effort | Literal[""]] = field(default_factory=dict)
+    tier: TierChoice = ""
     route: ev.RouteTaken | None = None
     usage: dict[str, Usage] = field(default_factory=dict)
 

@@ -57,6 +57,10 @@ def set_effort(state: SessionState, _: ev.Envelope, event: ev.EffortChanged) -> 
         state.model_choices.effort = event.effort
 
 
+def set_tier(state: SessionState, _: ev.Envelope, event: ev.TierChanged) -> None:
+    state.model_choices.tier = event.tier
+
+
 def set_route(state: SessionState, _: ev.Envelope, event: ev.RouteTaken) -> None:
     choices = state.model_choices
     if event.model != (choices.route.model if choices.route else state.model):

@@ -13,7 +13,7 @@ from genai_prices import types as listed
 from genai_prices.data import providers
 
 from core.protocol.messages import Usage
-from core.providers.catalog.capabilities import PRICES_FILE, compute_list_price, find_model, load_table
+from core.providers.catalog.pricing import PRICES_FILE, compute_list_price, find_model, load_table
 from tests.contract.source_tree import ROOT
 
 USAGES = (

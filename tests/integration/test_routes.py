@@ -155,8 +155,8 @@ async def test_an_effort_that_was_chosen_is_sent_and_is_there_again_after_a_rest
         again._apply_settings(again._load().services, LoadedSettings(settings=settings))
         await submit(again, cmd.SessionResume(session=session))
         await run_turn(again, session)
-        assert [request.json.get("reasoning_effort") for request in first.answered] == [None, "high", "high"]
-        assert [event.effort for event in await told(again, session, ev.RouteTaken)] == ["high"]
+        assert [request.json.get("reasoning_effort") for request in first.answered] == ["medium", "high", "high"]
+        assert [event.effort for event in await told(again, session, ev.RouteTaken)] == ["medium", "high"]
         await again.close()
 
 
@@ -206,7 +206,7 @@ async def test_a_turn_that_runs_goes_on_as_it_began(tmp_path, waited):
         await submit(engine, cmd.TurnSubmit(session=session, text="Do it"))
         await first.hanging.wait()
         await submit(engine, cmd.EffortSet(session=session, effort="low"))
-        assert engine.state(session).model_choices.route is None
+        assert engine.state(session).model_choices.route.effort == "medium"
         await submit(engine, cmd.TurnInterrupt(session=session))
         await engine._find_session(session).turn_slot.wait_ended()
         await run_turn(engine, session)

@@ -272,7 +272,14 @@ def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
         return notes
     effort = f"effort {row.effort or 'default'}" + (f" (it has no {row.wanted})" if row.wanted else "")
     window = f"window {format_count(row.context_window)}" if row.context_window else "window unknown"
-    notes.append(", ".join((effort, window, "price known" if row.priced else "price unknown")))
+    price = ("price of a similar model" if row.estimated else "price known") if row.priced else "price unknown"
+    step = f"costs more above {format_count(row.price_step)} tokens" if row.price_step else ""
+    end = f"ends {row.retires_at}" if row.retires_at else ""
+    notes.append(", ".join(filter(None, (effort, window, price, step, end))))
+    if row.tiers:
+        factors = zip(row.tiers, row.tier_factors, strict=True)
+        tiers = ", ".join(f"{tier} ×{factor:g}" for tier, factor in factors)
+        notes.append(f"service tier {row.tier or 'standard'}; it has {tiers}")
     if row.fallback:
         notes.append(f"fallbacks: {', '.join(row.fallback)}")
     if table.answering and row.job == "chat" and not row.mode:
@@ -281,7 +288,7 @@ def _describe_route(row: RouteRow, table: RoutesAnswer) -> list[str]:
 
 
 def _format_usage(usage: Usage) -> str:
-    cost = format_cost(usage.cost) if usage.cost is not None else "cost unknown"
+    cost = format_cost(usage.cost, is_estimated=usage.estimated) if usage.cost is not None else "cost unknown"
     return f"{format_count(usage.prompt_tokens)} in, {format_count(usage.completion_tokens)} out, {cost}"
 
 
@@ -292,4 +299,5 @@ def _format_total(table: RoutesAnswer) -> str:
     costs = [usage.cost for usage in usages if usage.cost is not None]
     tokens = sum(usage.prompt_tokens + usage.completion_tokens for usage in usages)
     unknown = " plus unknown costs" if len(costs) < len(usages) else ""
-    return f"This session: {format_count(tokens)} tokens, {format_cost(sum(costs))}{unknown}"
+    is_estimated = any(usage.estimated for usage in usages)
+    return f"This session: {format_count(tokens)} tokens, {format_cost(sum(costs), is_estimated=is_estimated)}{unknown}"

@@ -81,6 +81,10 @@ def list_effort(state: ViewState) -> list[StatusFact]:
     route, facts = state.model_choices.route, list[StatusFact]()
     if route is not None and route.effort:
         facts.append(StatusFact(WAITING_RANK, [(f" · {route.effort}", MUTED)], f"Effort: {route.effort}", "/effort"))
+    if route is not None and route.tier:
+        facts.append(
+            StatusFact(WAITING_RANK, [(f" · {route.tier}", "$warning")], f"Service tier: {route.tier}", "/fast")
+        )
     if route is not None and route.instead_of:
         name = fit_line(route.instead_of, 200)
         parts: list[Part] = [(f" for {fit_line(name, 30)}", "$warning")]
@@ -153,11 +157,14 @@ def _list_costs(state: ViewState) -> Iterator[StatusFact]:
     if turn.cost is not None and (max_cost or (turn.cost and turn.cost != usage.cost)):
         limit = f" of ${max_cost:.2f}" if max_cost else ""
         description = f"Last turn cost: ${turn.cost:.4f}{limit}"
-        yield StatusFact(4 if max_cost else 2, [(f"turn ${turn.cost:.2f}{limit}", MUTED)], description, "/limits")
+        label = f"turn {'~' if turn.estimated else ''}${turn.cost:.2f}{limit}"
+        yield StatusFact(4 if max_cost else 2, [(label, MUTED)], description, "/limits")
     tokens = f"{usage.prompt_tokens:,} tokens sent and {usage.completion_tokens:,} received"
     if usage.cost is not None:
-        description = f"Session cost: ${usage.cost:.4f}, {tokens}"
-        yield StatusFact(4 if usage.cost else 0, [(f"session ${usage.cost:.2f}", MUTED)], description, "/models")
+        about, estimate = ("about ", " (the price of a similar model)") if usage.estimated else ("", "")
+        description = f"Session cost: {about}${usage.cost:.4f}{estimate}, {tokens}"
+        label = f"session {'~' if usage.estimated else ''}${usage.cost:.2f}"
+        yield StatusFact(4 if usage.cost else 0, [(label, MUTED)], description, "/models")
     elif usage.prompt_tokens:
         yield StatusFact(0, [], f"Session cost: unknown, {tokens}", "/models")
 
@@ -172,9 +179,15 @@ def _list_context(state: ViewState) -> Iterator[StatusFact]:
         yield StatusFact(4, [(f"context {format_count(used_tokens)}", MUTED)], description, "/context")
         return
     description = f"Context: {used_tokens:,} of {window:,} tokens, {min(used_tokens / window, 1.0):.0%} of the window"
-    style = "$warning" if used_tokens / window > 0.8 else MUTED
-    yield StatusFact(1, [(f"{format_count(used_tokens)} of {format_count(window)}", MUTED)], description, "/context")
-    yield StatusFact(5, [(render_meter(used_tokens, window), style)], description, "/context")
+    step = state.model_choices.route.price_step if state.model_choices.route is not None else 0
+    room = step if 0 < used_tokens <= step < window else window
+    if step:
+        description += f"; above {step:,} tokens each one costs more"
+    style = "$warning" if used_tokens / room > 0.8 or used_tokens > step > 0 else MUTED
+    yield StatusFact(1, [(f"{format_count(used_tokens)} of {format_count(room)}", MUTED)], description, "/context")
+    if used_tokens > step > 0:
+        yield StatusFact(4, [(f"price step {format_count(step)} passed", "$warning")], description, "/context")
+    yield StatusFact(5, [(render_meter(used_tokens, room), style)], description, "/context")
 
 
 def _list_waiting(state: ViewState) -> Iterator[StatusFact]:

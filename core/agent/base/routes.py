@@ -7,16 +7,16 @@ request that is invalid, or refused for its content, is not sent to another mode
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.protocol.events import AnyEvent, Notice, RouteTaken
-from core.protocol.messages import Usage
+from core.protocol.messages import ServiceTier, Usage
 from core.providers.base import Provider
-from core.providers.catalog.capabilities import Capabilities
+from core.providers.catalog.capabilities import Capabilities, PriceStep
 
 FINAL_CODES: Final = frozenset(
     {"answer_too_large", "content_filtered", "model_refused", "request_invalid", "schema_refused", "tools_unsupported"}
@@ -25,7 +25,8 @@ FALLBACK_BUDGET: Final = 10.0  # seconds to wait for a model while the chain has
 
 
 class Route(Struct, frozen=True, kw_only=True):
-    """The target of model calls. `id` is `provider/name`; `window` in tokens, 0 = not known; `effort` "" = default."""
+    """The target of model calls. `id` is `provider/name`; `window` in tokens, 0 = not known; `effort` and `tier` "" =
+    default."""
 
     provider: Provider
     model: str
@@ -33,6 +34,8 @@ class Route(Struct, frozen=True, kw_only=True):
     window: int = 0
     effort: str = ""
     capabilities: Capabilities = Capabilities()
+    price_step: PriceStep = PriceStep()
+    tier: ServiceTier | Literal[""] = ""
 
 
 def price_nothing(_model_id: str, _usage: Usage) -> float | None:
@@ -40,11 +43,18 @@ def price_nothing(_model_id: str, _usage: Usage) -> float | None:
     return None
 
 
+def estimate_nothing(_model_id: str) -> bool:
+    """Return that no price is an estimate."""
+    return False
+
+
 class TurnRoutes(Struct, kw_only=True):
     """The routes of a turn. `current` answers; `chain`: the fallbacks in order, `current` among them.
 
     `small`, `apply`: routes for these jobs, () = the model of the conversation. `find`: finds the route to a model
-    (id, effort) or raises `AgentTuiError`. `answered`: ids of routes at which a model has answered in the session.
+    (id, effort) or raises `AgentTuiError`. `price` and `is_estimated`: the cost of a call in US dollars by the model's
+    id (None = unknown), and whether the price is that of a similar model. `answered`: ids of routes at which a model
+    has answered in the session.
     """
 
     current: Route
@@ -53,11 +63,15 @@ class TurnRoutes(Struct, kw_only=True):
     apply: tuple[Route, ...] = ()
     find: Callable[[str, str], Route] | None = None
     price: Callable[[str, Usage], float | None] = price_nothing
+    is_estimated: Callable[[str], bool] = estimate_nothing
     answered: set[str] = field(default_factory=set)
 
     def add_cost(self, route: Route, usage: Usage) -> Usage:
         """Return the usage with its cost, if the model's price is known."""
-        return usage if usage.cost is not None else replace(usage, cost=self.price(route.id, usage))
+        if usage.cost is not None:
+            return usage
+        cost = self.price(route.id, usage)
+        return replace(usage, cost=cost, estimated=cost is not None and self.is_estimated(route.id))
 
     def find_next(self, error: ProviderError | None = None) -> Route | None:
         """Return the route after the current one in the chain, or None. `error`: the failure of the current one."""
@@ -76,6 +90,8 @@ class TurnRoutes(Struct, kw_only=True):
                 model=route.id,
                 effort=route.effort,
                 context_window=route.window,
+                price_step=route.price_step.tokens,
+                tier=route.tier,
                 instead_of=preferred_model,
                 reason=error.message,
             )
@@ -90,7 +106,16 @@ class TurnRoutes(Struct, kw_only=True):
         if (route.id, route.effort) == (before.id, before.effort):
             return False
         missing_effort = effort if effort != route.effort else ""
-        emit(RouteTaken(model=route.id, effort=route.effort, wanted=missing_effort, context_window=route.window))
+        emit(
+            RouteTaken(
+                model=route.id,
+                effort=route.effort,
+                wanted=missing_effort,
+                context_window=route.window,
+                price_step=route.price_step.tokens,
+                tier=route.tier,
+            )
+        )
         if missing_effort:
             message = (
                 f"{route.id} has no effort level {missing_effort}: this todo uses {route.effort or 'its default'}."

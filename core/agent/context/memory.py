@@ -28,9 +28,10 @@ class ModelMemory(Struct, kw_only=True):
     latest text of facts that are repeated only when they change. `relevant_paths`: the files for which rules were
     chosen last; `are_rules_due`: the model may have lost some since. `stand_ins`: text that replaces an attachment, ""
     = the attachment itself, see `sent_attachments`. `compacted_tokens`: size of the history after the last compaction.
-    `setup`: see `load_setup`; `dialect_setups`: parts of it; `known_setup`: its last key and result. `steer_context`:
-    the context of messages to the running turn, by their ids. `foreground_job`: the id of the command that occupies the
-    only terminal of a model, "" = none. `answered_routes`: ids of routes at which a model has answered. `budget`: that
+    `is_above_step`: the last request was above the model's price step. `setup`: see `load_setup`; `dialect_setups`:
+    parts of it; `known_setup`: its last key and result. `steer_context`: the context of messages to the running turn,
+    by their ids. `foreground_job`: the id of the command that occupies the only terminal of a model, "" = none.
+    `answered_routes`: ids of routes at which a model has answered. `budget`: that
     of the running or the last turn.
     """
 
@@ -42,6 +43,7 @@ class ModelMemory(Struct, kw_only=True):
     stand_ins: dict[str, str] = field(default_factory=dict)
     meter: TokenMeter = field(default_factory=TokenMeter)
     compacted_tokens: int = 0
+    is_above_step: bool = False
     setup: asyncio.Future[PromptSetup] | None = None
     dialect_setups: dict[str, dict[str, object]] = field(default_factory=dict)
     known_setup: tuple[tuple[object, ...], PromptSetup] | None = None

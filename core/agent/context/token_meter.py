@@ -68,6 +68,11 @@ class TokenMeter(Struct, eq=False):
         """True if a provider has counted a request of this history; otherwise everything is an estimate."""
         return self._counted is not None
 
+    @property
+    def counted_tokens(self) -> int:
+        """The provider's count of the last request, 0 = there is none."""
+        return self._counted[2] if self._counted else 0
+
     def count_tokens(self, prefix: int, messages: Sequence[Message]) -> int:
         """Return the tokens of a request with these messages: the provider's count, and an estimate of the rest."""
         sizes = self._measure_prefixes(messages)

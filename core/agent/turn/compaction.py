@@ -37,6 +37,8 @@ from core.state.session import SessionState
 from core.text.counting import count
 
 UNKNOWN_WINDOW = 64_000  # tokens that are assumed for an unknown window
+DEFAULT_SHARE = 0.85
+LARGEST_SHARE = 0.98
 TAIL_SHARE = 0.25
 USER_MESSAGES_SHARE = 0.4
 NOTES_WORDS = 900
@@ -50,7 +52,7 @@ _ATTACHED = compile_lazily(r"<attached_files>\n.*\n</attached_files>\n*", re.DOT
 
 
 class Compactor(Struct, frozen=True):
-    """The compaction of one session's history. `window`: of the current model in tokens, 0 = not known."""
+    """The compaction of one session's history. `window`: the tokens that a request may have, 0 = not known."""
 
     state: SessionState
     memory: ModelMemory
@@ -189,8 +191,22 @@ class Compactor(Struct, frozen=True):
 
 def build_compactor(context: TurnContext) -> Compactor:
     """Build the compactor of the session's history."""
-    side = context.build_side_requests()
-    return Compactor(context.state, context.memory, side, context.emit, context.window, context.hooks)
+    side, (room, _) = context.build_side_requests(), measure_room(context)
+    return Compactor(context.state, context.memory, side, context.emit, room, context.hooks)
+
+
+def measure_room(context: TurnContext) -> tuple[int, int]:
+    """Return the tokens that a request should have at most, and those at which the history is compacted; 0 = not known.
+
+    A request should not have more than the window, than what costs the same per token, or than the user's number.
+    """
+    window, step = context.window, context.routes.current.price_step.tokens
+    compact_at = context.settings.context.compact_at
+    if compact_at > 1:
+        room = min(filter(None, (window, round(compact_at / DEFAULT_SHARE))))
+        return room, min(int(compact_at), round(room * LARGEST_SHARE))
+    room = min(filter(None, (window, step)), default=0)
+    return (room, round(room * compact_at)) if window else (0, 0)
 
 
 def _name_source(directory: Path, message: ToolMessage) -> str:

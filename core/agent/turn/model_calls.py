@@ -24,13 +24,13 @@ from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import Reminders
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.turn_context import TurnContext
-from core.agent.turn.compaction import build_compactor
+from core.agent.turn.compaction import build_compactor, measure_room
 from core.agent.turn.prompt_setup import CALLS_IN_TEXT, load_setup
 from core.clock import monotonic, pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
-from core.protocol.messages import AssistantMessage
+from core.protocol.messages import AssistantMessage, Usage
 from core.providers.base import ModelRequest
 from core.providers.connection.failures import LONG_WAIT, format_duration
 from core.state.session import SessionState
@@ -212,6 +212,7 @@ class ModelCalls(Struct, eq=False):
             messages=self.setup.dialect.convert_history(messages),
             session=self._context.id,
             effort=route.effort,
+            tier=route.tier,
             blobs=blobs.get,
             private=self._context.is_private,
         )
@@ -241,16 +242,33 @@ class ModelCalls(Struct, eq=False):
 
     async def ensure_room(self) -> None:
         """Compact a history that fills the window. Raises `ContextOverflow`."""
-        memory, window = self._context.memory, self._context.window
+        memory, (_, limit) = self._context.memory, measure_room(self._context)
         tokens = memory.meter.count_tokens(self.setup.size, self._state.messages)
         full, self._is_window_full = self._is_window_full, False
-        is_filled = window > 0 and tokens >= window * self._context.settings.context.compact_at
         if full or (
-            is_filled and tokens > memory.compacted_tokens * 1.2
+            limit and tokens >= limit and tokens > memory.compacted_tokens * 1.2
         ):  # it has grown by a fifth since the last time
             await self._compact(is_full=full)
-        if full and memory.meter.count_tokens(self.setup.size, self._state.messages) >= tokens:
+        remaining = memory.meter.count_tokens(self.setup.size, self._state.messages)
+        if full and remaining >= tokens:
             raise _build_too_long(ContextOverflow("the last answer did not fit."))
+        self._warn_of_price(remaining)
+
+    def _warn_of_price(self, tokens: int) -> None:
+        """Notify the user of the cost of the next request once it is above a price step, until it is below again."""
+        route, memory = self._routes.current, self._context.memory
+        step, was_above = route.price_step, memory.is_above_step
+        memory.is_above_step = bool(step.tokens) and tokens > step.tokens
+        if not memory.is_above_step or was_above:
+            return
+        cached = min(memory.meter.counted_tokens, tokens)
+        cost = self._routes.price(route.id, Usage(prompt_tokens=tokens, cached_tokens=cached, tier=route.tier))
+        amount = f": about ${cost:.2f} instead of ${cost / step.factor:.2f} for its input" if cost else ""
+        message = (
+            f"The next request has about {tokens:,} tokens. Above {step.tokens:,}, each token sent to {route.id} costs "
+            f"{step.factor:g} times as much{amount}."
+        )
+        self._emit(Notice(level="warning", message=message, hint="/compact shortens the conversation."))
 
     async def use_model_of(self, todo: Todo | None) -> None:
         """Switch to the model and effort of the current todo, if the project is trusted."""

@@ -69,6 +69,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.ModeSet: settings.prepare_mode,
     cmd.ModelSet: settings.prepare_model,
     cmd.EffortSet: settings.prepare_effort,
+    cmd.TierSet: settings.prepare_tier,
     cmd.MemoryAdd: settings.prepare_note,
     cmd.MemoryJudge: settings.prepare_note_verdict,
     cmd.PermissionRemove: settings.prepare_permission_removal,

@@ -34,6 +34,7 @@ from core.protocol.events import (
     PolicyChanged,
     SessionRenamed,
     SessionTagged,
+    TierChanged,
 )
 
 LIMIT_NAMES: Final = ("max_steps", "max_cost", "max_tokens")
@@ -87,6 +88,14 @@ def prepare_effort(session: Session, command: cmd.EffortSet) -> Effect:
         announce_route(session)
 
     return set_effort
+
+
+def prepare_tier(session: Session, command: cmd.TierSet) -> Effect:
+    def set_tier() -> None:
+        session.emit(TierChanged(tier=command.tier))
+        announce_route(session)
+
+    return set_tier
 
 
 async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:

@@ -8,6 +8,7 @@ user is notified; the chosen model then does the job.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import date
 from threading import Lock
 from typing import Final, Literal, get_args
 
@@ -15,15 +16,16 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.base.routes import Route
+from core.clock import now_ms
 from core.config.settings import ModeTable, RouteSettings, Settings
 from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError
 from core.modes import Mode
 from core.protocol.events import AnyEvent, Notice, RouteTaken
-from core.protocol.messages import Effort, ModelJob, Usage
+from core.protocol.messages import Effort, ModelJob, ServiceTier, Usage
 from core.protocol.models import ModelUsage, RouteRow
 from core.protocol.queries import RoutesAnswer
-from core.providers.catalog.capabilities import Capabilities
+from core.providers.catalog.capabilities import Capabilities, PriceStep
 from core.state.session import SessionState
 
 SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply")
@@ -34,6 +36,7 @@ NO_MODEL_HINT = (
     "Set OPENAI_API_KEY or ANTHROPIC_API_KEY, or start a local model server; then choose one with "
     '--model PROVIDER/NAME (or `model = "PROVIDER/NAME"` in config.toml).'
 )
+WARNING_DAYS: Final = 45  # before the end of a model
 JOBS: tuple[ModelJob, ...] = get_args(ModelJob)
 
 
@@ -71,6 +74,18 @@ def clamp_effort(effort: str, capabilities: Capabilities) -> str:
     return next(iter(below[-1:] or capabilities.efforts[:1]), "")
 
 
+def choose_effort(effort: str, capabilities: Capabilities) -> str:
+    """Return the effort of a conversation: the chosen one, as far as the model has it, else the one for conversations;
+    "" = the model's default."""
+    return clamp_effort(effort or capabilities.chat_effort, capabilities)
+
+
+def choose_tier(state: SessionState, settings: Settings) -> ServiceTier | Literal[""]:
+    """Return the service tier for the conversation; "" = standard."""
+    tier = state.model_choices.tier or settings.resolve_route("chat").tier
+    return "" if tier == "standard" else tier
+
+
 class ModelRoutes(Struct, eq=False):
     """Opens providers once and caches them until `close`. `chains`: the routes to try for a job, in order, as `resolve`
     left them; () = the chosen model."""
@@ -91,24 +106,29 @@ class ModelRoutes(Struct, eq=False):
         return self._opened.get(choose_model(self._state, self._settings())[0])
 
     def open(self, model: str = "", effort: str = "") -> Route:
-        """Return the route to a model, with `effort` clamped to its efforts; "" = the chosen model with its own effort.
-        Raises `ConfigError`, `ProviderError`."""
-        if not model:
+        """Return the route to a model, with `effort` clamped to its efforts; "" = the chosen model with its own effort
+        and tier. Raises `ConfigError`, `ProviderError`."""
+        tier: ServiceTier | Literal[""] = ""
+        if is_chosen := not model:
             model, effort = choose_model(self._state, self._settings())
+            tier = choose_tier(self._state, self._settings())
         if not model:
             raise ConfigError(NO_MODEL, hint=NO_MODEL_HINT, code="no_model")
         with self._lock:  # a turn may begin while another thread still warms up
             while (route := self._opened.get(model)) is None:
                 routes = self._opened  # `close` replaces the dict: a route that was opened meanwhile is outdated
                 routes[model] = self._open_route(model)
-        return replace(route, effort=clamp_effort(effort, route.capabilities))
+        capabilities = route.capabilities
+        used_effort = choose_effort(effort, capabilities) if is_chosen else clamp_effort(effort, capabilities)
+        return replace(route, effort=used_effort, tier=tier if capabilities.tiers.get_factor(tier) else "")
 
     def resolve(self) -> None:
         """Open all routes. Raises as `open`. Slow: an SDK may be imported."""
         settings = self._settings()
         primary_route = self.open()
         _, effort = choose_model(self._state, settings)
-        others = self._open_usable("fallback", settings.resolve_route("chat").fallback, effort)
+        fallbacks = self._open_usable("fallback", settings.resolve_route("chat").fallback, effort)
+        others = [replace(route, effort=choose_effort(effort, route.capabilities)) for route in fallbacks]
         chains: dict[ModelJob, tuple[Route, ...]] = {"chat": (primary_route, *others)}
         for job in SIDE_JOBS:
             route = settings.resolve_route(job)
@@ -139,18 +159,23 @@ class ModelRoutes(Struct, eq=False):
             return
         route = self._opened.get(model)
         capabilities = route.capabilities if route is not None else self._models.capabilities(model, settings)
-        used_effort = clamp_effort(effort, capabilities)
+        self.warn_of_end()
+        used_effort, step = choose_effort(effort, capabilities), self._models.price_step(model).tokens
+        chosen_tier = choose_tier(state, settings)
+        tier = chosen_tier if capabilities.tiers.get_factor(chosen_tier) else ""
         before = state.model_choices.route or RouteTaken(model=state.model)
         requested_effort = effort if effort != used_effort else ""
-        if (before.model, before.effort, before.wanted, before.instead_of) == (
-            model,
-            used_effort,
-            requested_effort,
-            "",
-        ):
-            return
         window = self._models.resolve_window(model, settings, capabilities)
-        self._emit(RouteTaken(model=model, effort=used_effort, wanted=requested_effort, context_window=window))
+        taken = RouteTaken(
+            model=model, effort=used_effort, wanted=requested_effort, context_window=window, price_step=step, tier=tier
+        )
+        if replace(before, context_window=window) == taken:
+            return
+        self._emit(taken)
+        if chosen_tier != tier:
+            has = f"it has {', '.join(capabilities.tiers.names)}" if capabilities.tiers.names else "it has no other"
+            message = f"{model} has no service tier {chosen_tier}: the standard one is used; {has}."
+            self._emit(Notice(level="info", message=message))
         if requested_effort and (before.model, before.wanted) != (model, requested_effort):
             message = f"{model} has no known effort levels: {requested_effort} is not sent."
             if capabilities.efforts:
@@ -160,6 +185,20 @@ class ModelRoutes(Struct, eq=False):
                     f"is used; it has {has}."
                 )
             self._emit(Notice(level="info", message=message))
+
+    def warn_of_end(self) -> None:
+        """Warn once if the chosen model is gone, or will be within weeks."""
+        model, _ = choose_model(self._state, self._settings())
+        capabilities = self._models.capabilities(model, self._settings()) if model else Capabilities()
+        if not capabilities.retires_at or model in self._reported:
+            return
+        days = (date.fromisoformat(capabilities.retires_at) - date.fromtimestamp(now_ms() / 1000)).days
+        if days <= WARNING_DAYS:
+            self._reported.add(model)
+            provider, _, _ = model.partition("/")
+            when = f"ends on {capabilities.retires_at}" if days > 0 else f"ended on {capabilities.retires_at}"
+            hint = f"Its maker names {provider}/{capabilities.successor} instead: " if capabilities.successor else ""
+            self._emit(Notice(level="warning", message=f"{model} {when}.", hint=f"{hint}/model chooses another one."))
 
     async def close(self) -> None:
         """Close the providers (a model, a key or an address has changed)."""
@@ -174,7 +213,9 @@ class ModelRoutes(Struct, eq=False):
         provider, model = models.resolve(name, settings)
         capabilities = models.capabilities(name, settings)
         window = models.resolve_window(name, settings, capabilities)
-        return Route(provider=provider, model=model, id=name, window=window, capabilities=capabilities)
+        own_price = name in settings.models and settings.models[name].price is not None
+        step = PriceStep() if own_price else models.price_step(name)
+        return Route(provider=provider, model=model, id=name, window=window, capabilities=capabilities, price_step=step)
 
 
 def build_route_table(
@@ -219,7 +260,9 @@ def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, model
     if not model:
         return RouteRow(job=job)
     capabilities = models.capabilities(model, settings)
-    used_effort = clamp_effort(effort, capabilities)
+    is_chat = job in {"chat", "subagent"}
+    used_effort = choose_effort(effort, capabilities) if is_chat else clamp_effort(effort, capabilities)
+    tier, tiers = settings.resolve_route(job).tier, capabilities.tiers
     return RouteRow(
         job=job,
         model=model,
@@ -229,6 +272,12 @@ def _build_row(job: ModelJob, model: str, effort: str, settings: Settings, model
         fallback=settings.resolve_route(job).fallback,
         context_window=models.resolve_window(model, settings, capabilities),
         priced=models.cost(model, Usage(prompt_tokens=1_000, completion_tokens=1_000)) is not None,
+        estimated=models.estimated(model),
+        price_step=models.price_step(model).tokens,
+        tier=tier if tiers.get_factor(tier) else "",
+        tiers=tiers.names,
+        tier_factors=tuple(map(tiers.get_factor, tiers.names)),
+        retires_at=capabilities.retires_at,
     )
 
 

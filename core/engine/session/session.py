@@ -227,6 +227,12 @@ class Session:
             return model_settings.price.compute_cost(usage)
         return self.services.models.cost(model, usage)
 
+    def is_estimated(self, model: str) -> bool:
+        """Return True if the costs of a model are those of a similar one."""
+        model_settings = self.services.settings.models.get(model)
+        has_own_price = model_settings is not None and model_settings.price is not None
+        return not has_own_price and self.services.models.estimated(model)
+
     def _map_handlers(self) -> Mapping[type, Listener]:
         """Return the handlers that run before the event of a start or end of a turn, of a step, or of a mode change."""
         return {

@@ -9,7 +9,7 @@ from msgspec import Struct
 from core.config.settings import Settings
 from core.protocol.messages import Usage
 from core.providers.base import Provider
-from core.providers.catalog.capabilities import Capabilities
+from core.providers.catalog.capabilities import Capabilities, PriceStep
 
 
 def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
@@ -19,13 +19,25 @@ def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
 
 
 def _compute_cost(model: str, usage: Usage) -> float | None:
-    from core.providers.catalog.capabilities import compute_cost
+    from core.providers.catalog.pricing import compute_cost
 
     return compute_cost(model, usage)
 
 
+def _is_estimated(model: str) -> bool:
+    from core.providers.catalog.pricing import is_estimated
+
+    return is_estimated(model)
+
+
+def _find_step(model: str) -> PriceStep:
+    from core.providers.catalog.pricing import find_price_step
+
+    return find_price_step(model)
+
+
 def _find_window(model: str) -> int:
-    from core.providers.catalog.capabilities import find_context_window
+    from core.providers.catalog.pricing import find_context_window
 
     return find_context_window(model)
 
@@ -52,12 +64,15 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     """Functions that give access to models; tests replace them.
 
     `resolve(id, settings)`: the provider and its own name of the model; raises `ConfigError`, `ProviderError`.
-    `cost` in US dollars, None = not known. `window` in tokens, 0 = not known. `capabilities(id, settings)` asks nobody
+    `cost` in US dollars, None = not known, `estimated` = by the price of a similar model; `price_step`: the size of a
+    prompt above which it costs more. `window` in tokens, 0 = not known. `capabilities(id, settings)` asks nobody
     over the network. `preload` may be slow. `default(settings)`: the model when none was chosen, "" = none.
     """
 
     resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve
     cost: Callable[[str, Usage], float | None] = _compute_cost
+    estimated: Callable[[str], bool] = _is_estimated
+    price_step: Callable[[str], PriceStep] = _find_step
     window: Callable[[str], int] = _find_window
     capabilities: Callable[[str, Settings], Capabilities] = _find_capabilities
     preload: Callable[[str], None] = _preload

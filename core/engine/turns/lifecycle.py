@@ -229,6 +229,7 @@ def _build_routes(session: Session, route: Route, memory: ModelMemory) -> TurnRo
         apply=routes.chains["apply"],
         find=routes.open,
         price=session.compute_cost,
+        is_estimated=session.is_estimated,
         answered=memory.answered_routes,
     )
 

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from core.ids import Id
 from core.protocol.base import ApprovalDecision, Command, ModeName
 from core.protocol.documents import QuestionAnswer
-from core.protocol.messages import Effort
+from core.protocol.messages import Effort, TierChoice
 from core.protocol.tools import ToolSettings
 
 MAX_ATTACHMENT_BYTES: Final = 32_000_000  # The size limit of an attached file, in bytes.
@@ -27,6 +27,13 @@ class EffortSet(Command, frozen=True, kw_only=True, tag="effort.set"):
     """Set how much the model thinks from the next turn on, as far as it can; "" = as configured."""
 
     effort: Effort | Literal[""] = ""
+
+
+class TierSet(Command, frozen=True, kw_only=True, tag="tier.set"):
+    """Set the service tier of the conversation from the next turn on, as far as the model has it; "" = as
+    configured."""
+
+    tier: TierChoice = ""
 
 
 class LimitsSet(Command, frozen=True, kw_only=True, tag="limits.set"):

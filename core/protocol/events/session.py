@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from core.ids import Id, OptionalId
 from core.protocol.base import Event, IdEvent, LossyEvent, ModeName
-from core.protocol.messages import Effort, ModelJob, Usage
+from core.protocol.messages import Effort, ModelJob, ServiceTier, TierChoice, Usage
 
 BackgroundState = Literal["queued", "running", "waiting", "done", "failed", "stopped"]
 
@@ -156,14 +156,23 @@ class EffortChanged(Event, frozen=True, kw_only=True, tag="effort.changed"):
     mode: ModeName | Literal[""] = ""
 
 
+class TierChanged(Event, frozen=True, kw_only=True, tag="tier.changed"):
+    """The service tier of the conversation from now on, "" = as configured."""
+
+    tier: TierChoice = ""
+
+
 class RouteTaken(Event, frozen=True, kw_only=True, tag="route.taken"):
     """The model that answers from now on, and its effort (`effort` "" = its default). `wanted`: the requested effort,
-    if the model does not have it. `instead_of`: the model that can't answer now, and `reason` why."""
+    if the model does not have it. `price_step`: the tokens of a prompt above which they cost more, 0 = none; `tier`:
+    the service tier, "" = standard. `instead_of`: the model that can't answer now, and `reason` why."""
 
     model: str
     effort: str = ""
     wanted: str = ""
     context_window: int = 0
+    price_step: int = 0
+    tier: ServiceTier | Literal[""] = ""
     instead_of: str = ""
     reason: str = ""
 

@@ -1,156 +1,63 @@
-"""The abilities, context windows and prices of models.
+"""The abilities and context windows of models.
 
-Abilities come from the models endpoint, else from `models.toml`. Prices, and windows that this file does not have, come
-from `prices.json`, which `docs/dev/tools/price_table.py` makes from the package genai-prices. Importing that takes
-190 ms of processor time and 69 MB, reading the table 4 ms and 1 MB. A contract test compares the costs for every model.
+They come from the models endpoint, else from `models.toml`, which also has what a price list does not: the terms of a
+cache, the service tiers, and the day on which a model ends.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from datetime import UTC, datetime
-from decimal import Decimal
 from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
 from core.edit_formats import EditFormat
-from core.patterns import compile_lazily
-from core.protocol.messages import Effort, Usage, WireProtocol
+from core.protocol.choices import ServiceTier
+from core.protocol.messages import Effort, WireProtocol
 from core.providers.catalog.reported import ReportedCapabilities, Thinking, load_reported
-from core.records import convert, decode_json, parse_toml
+from core.records import convert, parse_toml
 
-PRICES_FILE: Final = Path(__file__).with_name("prices.json")
-_PER: Final = 1_000_000  # tokens
-_COMPACT_DATE: Final = compile_lazily(r"-(20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(?=-|:|$)")
-_TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
-    "=": str.__eq__,
-    "^": str.startswith,
-    "$": str.endswith,
-    "*": str.__contains__,
-    "/": lambda name, pattern: re.search(pattern, name) is not None,
-}
 FILE: Final = Path(__file__).with_name("models.toml")
 # Local servers: they choose the window themselves and are free of charge.
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
-_LISTED: Final = frozenset({"openai", "anthropic"})
 
 
-class NamePattern(Struct, frozen=True, array_like=True):
-    """A condition on a model's name in lower case. `kind`: a key of `_TESTS`, or "|" and "&" for any or all `parts`."""
+class PriceStep(Struct, frozen=True, kw_only=True):
+    """The tokens of a prompt above which each of them costs `factor` times as much; 0 = no number of tokens."""
 
-    kind: str
-    text: str = ""
-    parts: tuple[NamePattern, ...] = ()
-
-    def matches(self, name: str) -> bool:
-        if self.kind in _TESTS:
-            return _TESTS[self.kind](name, self.text)
-        return (any if self.kind == "|" else all)(part.matches(name) for part in self.parts)
+    tokens: int = 0
+    factor: float = 1.0
 
 
-class Rate(Struct, frozen=True, array_like=True):
-    """US dollars per million tokens. `tiers`: (threshold, price): prompts of more tokens pay that price for all."""
+class CacheTerms(Struct, frozen=True, kw_only=True):
+    """The lifetimes of a prompt's cache in seconds: the usual one, and one that can be requested (0 = there is none).
+    `long_factor`: the price of writing a long entry, in prices of writing a usual one."""
 
-    base: Decimal
-    tiers: tuple[tuple[int, Decimal], ...] = ()
-
-    def choose(self, prompt_tokens: int) -> Decimal:
-        """Return the price for a call with a prompt of this size."""
-        return next((price for threshold, price in reversed(self.tiers) if prompt_tokens > threshold), self.base)
+    short: int = 0
+    long: int = 0
+    long_factor: float = 1.0
 
 
-class PriceList(Struct, frozen=True):
-    """Prices of one model, None = not charged separately. `request` in US dollars per call.
+class TierFactors(Struct, frozen=True, kw_only=True, rename={"two_hours": "2h", "eight_hours": "8h"}):
+    """The prices of the service tiers in standard prices, 0 = not offered. `two_hours`, `eight_hours`: the answer may
+    take so long."""
 
-    `since`: the first day (ISO, UTC); `hours`: the times of day (ISO, UTC) at which they begin and end.
-    """
+    fast: float = 0
+    flex: float = 0
+    two_hours: float = 0
+    eight_hours: float = 0
 
-    since: str = ""
-    hours: tuple[str, str] | None = None
-    input: Rate | None = None
-    output: Rate | None = None
-    cache_read: Rate | None = None
-    cache_write: Rate | None = None
-    request: Decimal = Decimal(0)
+    def get_factor(self, tier: str) -> float:
+        """Return the price of a tier; 0 = there is no such tier, or "" was given."""
+        return {"fast": self.fast, "flex": self.flex, "2h": self.two_hours, "8h": self.eight_hours}.get(tier, 0)
 
-    def is_active(self, moment: datetime) -> bool:
-        """True if the prices are valid at a moment in UTC."""
-        if self.since and moment.date().isoformat() < self.since:
-            return False
-        if self.hours is None:
-            return True
-        (start, end), now = self.hours, moment.time().isoformat("microseconds")
-        return start <= now < end if start <= end else now >= start or now < end
-
-    def compute_cost(self, usage: Usage) -> float | None:
-        """Return the cost of a call in US dollars; None if its counts contradict each other."""
-        rest = usage.prompt_tokens
-        total = self.request
-        for rate, count in ((self.cache_read, usage.cached_tokens), (self.cache_write, usage.cache_write_tokens)):
-            if rate is not None:
-                rest -= count
-                total += rate.choose(usage.prompt_tokens) * count / _PER
-        if self.input is not None:
-            if rest < 0:
-                return None
-            total += self.input.choose(usage.prompt_tokens) * rest / _PER
-        if self.output is not None:
-            total += self.output.choose(usage.prompt_tokens) * usage.completion_tokens / _PER
-        return float(total)
-
-
-class PricedModel(Struct, frozen=True):
-    """A model in the table. `window` in tokens, 0 = unknown; of its price lists the last active one is valid."""
-
-    names: NamePattern
-    prices: tuple[PriceList, ...]
-    window: int = 0
-
-    def choose_prices(self, moment: datetime) -> PriceList:
-        """Return the prices at a moment in UTC."""
-        return next((prices for prices in reversed(self.prices) if prices.is_active(moment)), self.prices[0])
-
-
-class _Provider(Struct, frozen=True):
-    """A provider. `names`: the models that are its own wherever they run; `fallback`: ids of further providers."""
-
-    id: str
-    models: tuple[PricedModel, ...]
-    names: NamePattern | None = None
-    fallback: tuple[str, ...] = ()
-
-
-@lru_cache(maxsize=256)
-def find_model(name: str, provider: str = "") -> PricedModel | None:
-    """Return the entry of a model at a provider ("": at its maker); None = it is not in the table."""
-    name, table = name.lower(), load_table()
-    own = table.get(provider) or next(
-        (owner for owner in table.values() if owner.names is not None and owner.names.matches(name)), None
-    )
-    if own is None:
-        return None
-    owners = (own, *(table[fallback] for fallback in own.fallback))
-    candidates = dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name)))
-    models = ((model, candidate) for candidate in candidates for owner in owners for model in owner.models)
-    return next((model for model, candidate in models if model.names.matches(candidate)), None)
-
-
-def compute_list_price(name: str, provider: str, usage: Usage, moment: datetime | None = None) -> float | None:
-    """Return the cost of a call in US dollars at a moment in UTC (None: now); None if the price is not known."""
-    model = find_model(name, provider)
-    return None if model is None else model.choose_prices(moment or datetime.now(UTC)).compute_cost(usage)
-
-
-@cache
-def load_table() -> dict[str, _Provider]:
-    """Load the table at its first use (some milliseconds): the providers by id."""
-    return {provider.id: provider for provider in decode_json(PRICES_FILE.read_bytes(), list[_Provider])}
+    @property
+    def names(self) -> tuple[ServiceTier, ...]:
+        """The tiers that are offered."""
+        return tuple(tier for tier in get_args(ServiceTier) if self.get_factor(tier))
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -161,6 +68,11 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window` and
     `max_output` in tokens, 0 = unknown. `wire`: the protocol that it speaks, None = its provider's. `edits`: the edit
     format that it is best at, "" = no particular one.
+
+    `chat_effort`: the effort in conversations if the user chose none, "" = the model's default. `changes_effort`: the
+    effort may change within a conversation without loss of the cache. `compacts`: the API can summarise a conversation.
+    `retires_at`: the day (ISO) from which the model is gone, `successor`: its replacement; "" = not announced.
+    `price_like`: the model whose price counts where this one has none.
     """
 
     efforts: tuple[Effort, ...] = ()
@@ -175,6 +87,14 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     max_output: int = 0
     wire: WireProtocol | None = None
     edits: EditFormat | Literal[""] = ""
+    chat_effort: Effort | Literal[""] = ""
+    changes_effort: bool = False
+    compacts: bool = False
+    cache: CacheTerms = CacheTerms()
+    tiers: TierFactors = TierFactors()
+    retires_at: str = ""
+    successor: str = ""
+    price_like: str = ""
 
 
 class ModelFamily(Struct, frozen=True, kw_only=True):
@@ -205,7 +125,7 @@ def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: 
 
 def merge_reported(listed_capabilities: Capabilities, report: ReportedCapabilities) -> Capabilities:
     """Replace listed capabilities by reported ones."""
-    news = {name: value for name, value in asdict(report).items() if value is False or value not in (None, 0)}
+    news = {name: value for name, value in asdict(report).items() if value is False or value not in (None, 0, "")}
     best = report.thinking[:1] if report.thinking is not None else listed_capabilities.thinking[:1]
     if listed_capabilities.efforts and report.efforts and (report.thinking is None or best == ("enabled",)):
         del news["efforts"]  # The endpoint reports only that there are some, or the budgets are ours.
@@ -228,10 +148,19 @@ def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabiliti
     """Return the capabilities at a host that speaks `wire`, without features that only the maker's own API has."""
     if capabilities.wire == wire == "messages" or (wire == "responses" and capabilities.wire in {"responses", "chat"}):
         return capabilities
+    away = replace(
+        capabilities,
+        wire=wire,
+        changes_effort=False,
+        compacts=False,
+        cache=CacheTerms(),
+        tiers=TierFactors(),
+        retires_at="",
+    )
     if wire == "messages":
-        plain = replace(capabilities, efforts=(), default_effort="", thinking=(), sampling=True)
-        return replace(plain, wire=wire, freeform_tools=False)
-    plain = replace(capabilities, wire=wire, thinking=(), pdf=False)
+        plain = replace(away, efforts=(), default_effort="", chat_effort="", thinking=(), sampling=True)
+        return replace(plain, freeform_tools=False)
+    plain = replace(away, thinking=(), pdf=False)
     return plain if wire == "responses" else replace(plain, freeform_tools=False)
 
 
@@ -263,25 +192,3 @@ def _parse_family(family: dict[str, Any]) -> list[ModelFamily]:
         ModelFamily(patterns=pair, capabilities=capabilities)
         for pair, capabilities in zip(patterns, capability_sets, strict=True)
     ]
-
-
-def compute_cost(model_id: str, usage: Usage) -> float | None:
-    """Return the US dollars for one call to `provider/name`; 0.0 for a local model, None if the price is unknown."""
-    provider, _, name = model_id.partition("/")
-    return 0.0 if provider in LOCAL else compute_list_price(name, _get_listed(provider), usage)
-
-
-def find_context_window(model_id: str) -> int:
-    """Return the context window of `provider/name` in tokens, 0 = unknown."""
-    provider, _, name = model_id.partition("/")
-    if provider in LOCAL:
-        return 0
-    if (context_window := find_canonical_capabilities(name).context_window) or not _get_listed(provider):
-        return context_window
-    model = find_model(name, provider)
-    return 0 if model is None else model.window
-
-
-def _get_listed(provider: str) -> str:
-    """Return the provider if the price list names it so; else "", and the maker of a model is looked up by its name."""
-    return provider if provider in _LISTED else ""

@@ -47,7 +47,7 @@ KNOWN: Final[dict[str, ProviderPreset]] = {
         "OpenAI",
         "https://api.openai.com/v1",
         "OPENAI_API_KEY",
-        ("gpt-6.1-terra", "gpt-6.1-sol", "gpt-5-mini"),
+        ("gpt-6.1-terra", "gpt-6.2-sol", "gpt-6-luna"),
         host_variable="OPENAI_BASE_URL",
     ),
     "openrouter": ProviderPreset(

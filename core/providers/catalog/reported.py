@@ -20,6 +20,7 @@ from msgspec import Struct, field
 from core.clock import now_ms
 from core.errors import ConfigError
 from core.filesystem.private_files import read_private, write_private
+from core.patterns import compile_lazily
 from core.protocol.messages import Effort
 from core.providers.base import ModelInfo
 from core.providers.wire.wire_values import get_table
@@ -34,6 +35,7 @@ BUDGETED: Final[tuple[Effort, ...]] = (
     "medium",
     "high",
 )  # For models with a thinking budget.
+_DAY: Final = compile_lazily(r"20\d\d-[01]\d-[0-3]\d")
 _THINKING: Final[tuple[Thinking, ...]] = ("adaptive", "enabled", "between_tools", "disabled")
 _WINDOWS: Final = (
     "context_length",
@@ -47,7 +49,7 @@ _WINDOWS: Final = (
 
 
 class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The report on one model; None and 0 = not reported. The fields are those of `Capabilities`."""
+    """The report on one model; None, 0 and "" = not reported. The fields are those of `Capabilities`."""
 
     efforts: tuple[Effort, ...] | None = None
     thinking: tuple[Thinking, ...] | None = None
@@ -57,6 +59,7 @@ class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True
     tools: bool | None = None
     context_window: int = 0
     max_output: int = 0
+    retires_at: str = ""
 
 
 class _CacheEntry(Struct, kw_only=True):
@@ -115,6 +118,7 @@ def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
         max_output=_parse_count(entry, "max_completion_tokens")
         or _parse_count(get_table(entry, "top_provider"), "max_completion_tokens")
         or (_parse_count(entry, "max_tokens") if capabilities else 0),
+        retires_at=_parse_day(entry),
     )
 
 
@@ -155,6 +159,12 @@ def _parse_thinking(capabilities: dict[str, Any]) -> tuple[Thinking, ...] | None
         return None
     types = get_table(thinking, "types")
     return tuple(kind for kind in _THINKING if _is_supported(types, kind)) if thinking["supported"] else ()
+
+
+def _parse_day(entry: Mapping[str, Any]) -> str:
+    """Parse the day of a model's end: Anthropic's `retires_at`, OpenAI's `shutdown_date`."""
+    day = str(entry.get("retires_at") or entry.get("shutdown_date") or "")[:10]
+    return day if _DAY.fullmatch(day) else ""
 
 
 def _has_parameter(entry: Mapping[str, Any], name: str) -> bool | None:

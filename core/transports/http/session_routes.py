@@ -51,6 +51,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.ContextDrop,
         cmd.DraftKeep,
         cmd.EffortSet,
+        cmd.TierSet,
         cmd.FindingsDismiss,
         cmd.FindingsFix,
         cmd.HunkComment,

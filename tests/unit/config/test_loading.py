@@ -56,7 +56,7 @@ def test_everything_can_be_set(user_file):
         ("[limits]\nmax_cost = -1\n", 2, ("limits.max_cost", "US dollars")),
         ('mode = "yes"\n', 1, ("mode", "agent, plan, ask, debug")),
         ('[commands]\npolicy = "never"\n', 2, ("commands.policy", "confirm")),
-        ("[context]\ncompact_at = 3\n", 2, ("context.compact_at", "0.98")),
+        ("[context]\ncompact_at = 3\n", 2, ("context.compact_at", "1000")),
         ('[routes.chat]\nmodle = "a/b"\n', 2, ("routes.chat.modle", "unknown key", "fallback")),
         ('[routes.chat]\neffort = "huge"\n', 2, ("routes.chat.effort", "xhigh")),
         ('[routes.other]\nmodel = "a/b"\n', 1, ("routes.other", "unknown key", "subagent")),

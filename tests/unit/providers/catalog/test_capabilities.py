@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import tomllib
 import typing
+from datetime import date
 
 import pytest
 from anthropic.types.model_param import ModelParam
@@ -15,7 +16,9 @@ from core.providers.catalog.capabilities import (
     find_canonical_capabilities,
     find_capabilities,
     is_chat_model,
+    load_catalogue,
 )
+from core.providers.catalog.presets import KNOWN
 from core.providers.registry import resolve_capabilities
 
 EFFORTS = list(typing.get_args(Effort))
@@ -71,8 +74,8 @@ def test_each_generation_of_claude_thinks_in_its_own_way(names, thinking, effort
 @pytest.mark.parametrize(
     ("names", "wire", "efforts", "freeform"),
     [
-        ("gpt-6-astra gpt-6.1-sol gpt-6.2-sol gpt-6.1-terra", "responses", "low medium high xhigh max", True),
-        ("gpt-6-sol gpt-6-luna gpt-5.6-terra", "responses", "none low medium high xhigh max", True),
+        ("gpt-6-astra gpt-6.1-sol gpt-6.2-sol gpt-5.6-cyber", "responses", "low medium high xhigh max", True),
+        ("gpt-6-sol gpt-6-luna gpt-6.1-terra gpt-5.6-terra", "responses", "none low medium high xhigh max", True),
         ("gpt-5.4 gpt-5.5 gpt-5.2", "responses", "none low medium high xhigh", True),
         ("gpt-5-mini gpt-5-2025-08-07", "responses", "minimal low medium high", True),
         ("gpt-7 gpt-10-nova", "responses", "low medium high xhigh max", True),
@@ -156,3 +159,72 @@ def test_the_file_says_nothing_twice():
     patterns = [pattern for family in data["family"] for pattern in family["names"]]
     assert len(patterns) == len(set(patterns))
     assert all(family.get("models", [{"names": ["*"]}])[-1]["names"] for family in data["family"])
+
+
+# The values of the makers' own pages and, where none is at hand, of pi-ai 1.6.0 (see the head of models.toml).
+OTHERS = {
+    "gpt-5.3-codex-spark": ("low medium high xhigh", 128_000, 32_000, True),
+    "gpt-5.5-pro": ("medium high xhigh", 1_050_000, 128_000, True),
+    "gemini-4-neon": ("low medium high xhigh", 1_000_000, 65_536, True),
+    "gemini-4-argon": ("low medium high", 1_000_000, 32_768, True),
+    "gemini-3.6-flash": ("minimal low medium high", 1_000_000, 65_536, True),
+    "grok-4.3": ("none low medium high", 1_000_000, 0, True),
+    "grok-4.7": ("low medium high xhigh", 500_000, 0, True),
+    "kimi-k3.1-pro": ("low high max", 1_048_576, 1_048_576, True),
+    "deepseek-v4-pro": ("high max", 1_000_000, 384_000, False),
+    "deepseek-v4.1-flash": ("low high max", 1_000_000, 384_000, True),
+    "deepseek-flash": ("low high max", 1_000_000, 384_000, True),
+    "glm-5.2": ("none high max", 1_000_000, 131_072, False),
+    "zai-org/GLM-5.3": ("low high max", 1_000_000, 131_072, False),
+    "glm-5.3-flash": ("low high max", 1_000_000, 131_072, True),
+    "glm-4.5v": ("", 131_072, 0, True),
+    "MiniMax-M3": ("", 1_000_000, 524_288, True),
+    "MiniMax-M3.1-Flash": ("low medium high xhigh max", 1_000_000, 524_288, True),
+    "mistral-large-4": ("low medium high", 1_048_576, 262_144, True),
+    "mistral-medium-latest": ("none high", 262_144, 0, True),
+    "qwen4-max": ("low medium xhigh", 1_000_000, 131_072, True),
+    "muse-spark-1.3": ("minimal low medium high xhigh max", 1_048_576, 131_072, True),
+    "mimo-v2.6-pro": ("", 1_048_576, 131_072, True),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_efforts_windows_and_pictures_are_those_of_the_makers(name):
+    capabilities = find_canonical_capabilities(name)
+    known = " ".join(capabilities.efforts), capabilities.context_window, capabilities.max_output, capabilities.images
+    assert known == OTHERS[name]
+
+
+def test_no_model_that_is_suggested_ends_within_a_quarter():
+    today, suggested = (
+        date.today(),
+        [(provider, name) for provider, preset in KNOWN.items() for name in preset.suggested],
+    )
+    assert suggested
+    ends = {name: find_canonical_capabilities(name).retires_at for _, name in suggested}
+    assert {name: day for name, day in ends.items() if day and (date.fromisoformat(day) - today).days < 90} == {}
+
+
+def test_a_model_that_ends_has_a_day_and_a_successor_that_does_not():
+    ending = [family.capabilities for family in load_catalogue().models if family.capabilities.retires_at]
+    assert {find_canonical_capabilities(name).retires_at for name in ("gpt-5", "gpt-5-mini", "gpt-5-nano", "o3")} == {
+        "2026-12-11"
+    }
+    for capabilities in ending:
+        assert date.fromisoformat(capabilities.retires_at)
+        assert not find_canonical_capabilities(capabilities.successor).retires_at
+
+
+def test_a_model_that_does_not_think_by_itself_is_asked_to_in_a_conversation():
+    families = [family.capabilities for family in load_catalogue().models]
+    silent = [capabilities for capabilities in families if capabilities.default_effort == "none"]
+    assert silent
+    assert all(capabilities.chat_effort in set(capabilities.efforts) - {"none"} for capabilities in silent)
+    assert all(capabilities.default_effort == "none" for capabilities in families if capabilities.chat_effort)
+
+
+def test_only_the_maker_s_own_api_has_tiers_and_terms_of_its_cache():
+    routed = find_capabilities("openrouter", "anthropic/claude-opus-5.5", wire="chat")
+    assert (routed.tiers.names, routed.cache.long, routed.changes_effort, routed.compacts) == ((), 0, False, False)
+    own = claude("claude-opus-5-5")
+    assert (own.tiers.names, own.cache.long, own.changes_effort, own.compacts) == (("fast",), 3600, True, True)
