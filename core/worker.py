@@ -200,6 +200,7 @@ class AgentRunner:
             max_tokens=limits.max_tokens,
             watch=False,
             private=False,
+            is_background=True,
             home=home,
         )
         known_size = 0

@@ -153,6 +153,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand(
         "effort", "models.choose_effort", "Set how hard the model thinks", "low | medium | high | … | default"
     ),
+    SlashCommand("fast", "models.choose_tier", "Switch the fast service tier on or off", "standard | flex | 2h | 8h"),
     SlashCommand("models", "models.show_models", "Which model does what, and its cost so far"),
     SlashCommand("limits", "turn.change_limits", "Show or set the limits of a turn", _LIMITS),
     SlashCommand("policy", "turn.choose_policy", "Choose who approves commands", "auto | confirm | human"),

@@ -252,10 +252,12 @@ class AgentServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class BackgroundSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`database`: address of a team's PostgreSQL database, "" = agents are stored on this machine; `blobs`: address of
-    an object store for their files, "" = the database."""
+    an object store for their files, "" = the database. `tier`: the service tier of the agents' models, "" = that of
+    conversations."""
 
     database: str = ""
     blobs: str = ""
+    tier: TierChoice = ""
 
 
 class DialectFiles(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

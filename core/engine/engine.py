@@ -44,7 +44,15 @@ from core.errors import CommandRejected
 from core.git.layout import read_branch
 from core.modes import Access
 from core.protocol import commands as cmd
-from core.protocol.events import EffortChanged, Envelope, LossyEvent, Notice, SessionStarted, TrustStated
+from core.protocol.events import (
+    EffortChanged,
+    Envelope,
+    LossyEvent,
+    Notice,
+    SessionStarted,
+    TierChanged,
+    TrustStated,
+)
 from core.protocol.options import EngineOptions
 from core.protocol.queries import AnyAnswer, AnyQuery, RefusedAnswer
 from core.sandbox.box import Tier
@@ -231,6 +239,8 @@ class Engine:
             session = create_session(directory, services, start_event)
             if effort := command.effort or self._options.effort:
                 session.emit(EffortChanged(effort=effort))
+            if self._options.is_background and (tier := services.settings.background.tier):
+                session.emit(TierChanged(tier=tier))
             return session
 
         return self._register(fill_directory(services.store.create(), create))

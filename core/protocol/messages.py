@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from msgspec import Struct
@@ -88,7 +89,20 @@ class ToolMessage(Struct, frozen=True, kw_only=True, tag="tool", tag_field="role
     attachments: tuple[Attachment, ...] = ()
 
 
-Message = UserMessage | AssistantMessage | ToolMessage
+class EffortMessage(Struct, frozen=True, kw_only=True, tag="effort", tag_field="role"):
+    """From here on the model works at another effort, `before` at this one ("" = its default). It has no text: APIs get
+    it as a change within the conversation, so that what came before stays cached, or not at all."""
+
+    effort: Effort
+    before: Effort | Literal[""] = ""
+
+
+Message = UserMessage | AssistantMessage | ToolMessage | EffortMessage
+
+
+def list_texts(messages: Iterable[Message]) -> list[str]:
+    """Return the texts of messages that have one."""
+    return [message.content for message in messages if not isinstance(message, EffortMessage)]
 
 
 class Usage(Struct, frozen=True, kw_only=True):

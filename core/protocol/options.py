@@ -17,7 +17,7 @@ class EngineOptions:
     come, so its resources are prepared and the index is built in the background. `append_system_prompt`: the end of the
     system prompt of sessions that begin in this run. `home`: the directory of its sessions, None = the state directory.
     `program`: the argv prefix that starts this program again, () = unknown. `add_dirs`: directories (absolute) that may
-    be read in addition to the project."""
+    be read in addition to the project. `is_background`: it runs a background agent."""
 
     mode: str | None = None
     model: str | None = None
@@ -37,3 +37,4 @@ class EngineOptions:
     home: Path | None = None
     program: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
+    is_background: bool = False

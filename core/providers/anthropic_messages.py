@@ -6,12 +6,22 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE
-from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, Usage, UserMessage, WireAnswer
+from core.protocol.messages import (
+    AssistantMessage,
+    Attachment,
+    EffortMessage,
+    Message,
+    ServiceTier,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    WireAnswer,
+)
 from core.providers.base import (
     Delta,
     FinishReason,
@@ -28,6 +38,7 @@ from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, S
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_values import (
     NO_OUTPUT,
+    REMOVALS,
     clean,
     clean_tool_name,
     get_count,
@@ -39,6 +50,7 @@ from core.providers.wire.wire_values import (
 
 Block = dict[str, Any]
 MARK: Final = {"type": "ephemeral"}
+LONG_MARK: Final = {"type": "ephemeral", "ttl": "1h"}
 CONTINUATION: Final = "(continue)"
 SEARCH: Final = "web_search_20250305"  # The version that every model with a search accepts.
 MAX_SEARCHES: Final = 5  # Per answer.
@@ -54,6 +66,8 @@ DISPENSABLE: Final = (
     ("display", ("display",)),
     ("output_config", ("output_config", "effort")),
     ("diagnostics", ("diagnostics",)),
+    ("speed", ("speed", "fast mode", "fast-mode")),
+    ("ttl", ("ttl",)),
     ("cache_control", ("cache_control",)),
     ("temperature", ("temperature",)),
     ("thinking", ("thinking",)),
@@ -63,6 +77,7 @@ LOSSES: Final = {
     "output_config": "an effort",
     "thinking": "thinking as it is asked for",
     "temperature": "a temperature",
+    "speed": "the fast tier for this model",
 }
 _REASONS: Final[dict[str, FinishReason]] = {
     "end_turn": "stop",
@@ -80,16 +95,30 @@ _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 class MessagesWire(Wire):
     """The head and history of one request. `is_marked`: the system prompt carries a cache mark, so that other sessions
-    hit the cache."""
+    hit the cache; `is_kept`: for long. `changes_effort`: changes of the effort are part of the history."""
 
     name = "messages"
     array = "messages"
 
-    def __init__(self, request: ModelRequest, *, provider: str, is_marked: bool) -> None:
+    def __init__(
+        self,
+        request: ModelRequest,
+        *,
+        provider: str,
+        is_marked: bool,
+        is_kept: bool = False,
+        changes_effort: bool = False,
+    ) -> None:
         super().__init__(request, provider=provider)
-        self._marked = is_marked
+        self._marked, self._kept, self._changes_effort = is_marked, is_kept, changes_effort
 
     def head(self) -> Mapping[str, Any]:
+        return self._build_head(LONG_MARK if self._kept else MARK)
+
+    def bound_head(self) -> Mapping[str, Any]:
+        return self._build_head(MARK)
+
+    def _build_head(self, mark: Mapping[str, str]) -> Mapping[str, Any]:
         request = self._request
         head: dict[str, Any] = {"model": request.model}
         tools: list[dict[str, Any]] = [
@@ -101,14 +130,17 @@ class MessagesWire(Wire):
         if tools:
             head["tools"] = tools
         if request.system.strip():
-            mark = {"cache_control": MARK} if self._marked else {}
-            head["system"] = [{"type": "text", "text": clean(request.system), **mark}]
+            marks = {"cache_control": mark} if self._marked else {}
+            head["system"] = [{"type": "text", "text": clean(request.system), **marks}]
         return head
 
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
             return self._encode_answer(first, before)
+        if isinstance(first, EffortMessage):
+            change = {"role": "system", "content": [], "output_config": {"effort": first.effort}}
+            return EncodedMessages(items=[change] if self._changes_effort else [])
         results = [self._encode_result(message, before) for message in messages if isinstance(message, ToolMessage)]
         user_messages = [message for message in messages if isinstance(message, UserMessage)]
         user_blocks = [
@@ -185,13 +217,17 @@ def build_options(
         thinking["budget_tokens"] = min(budget, limit - LEAST_BUDGET)
     if thinking and thinking.get("budget_tokens", LEAST_BUDGET) >= LEAST_BUDGET:
         options["thinking"] = thinking
-    if thinking.get("type") == "adaptive" and request.effort and "output_config" not in without:
-        options["output_config"] = {"effort": request.effort}
+    effort = request.base_effort if capabilities.changes_effort else request.effort
+    if thinking.get("type") == "adaptive" and effort and "output_config" not in without:
+        options["output_config"] = {"effort": effort}
+    if request.tier == "fast" and capabilities.tiers.fast and "speed" not in without:
+        options["speed"] = "fast"
     samples = capabilities.sampling and not _is_thinking(thinking) and "temperature" not in without
     if request.temperature is not None and samples:
         options["temperature"] = request.temperature
     if "cache_control" not in without:
-        options["cache_control"] = MARK
+        is_long = request.cache == "all" and capabilities.cache.long and "ttl" not in without
+        options["cache_control"] = LONG_MARK if is_long else MARK
     return options
 
 
@@ -266,7 +302,10 @@ class MessageAnswer:
         self._counts: dict[str, int] = {}
         self._thinking_tokens = 0
         self.ending: StreamEnd | None = None
-        self.id = self.cache_miss = self.refusal = ""
+        self.id = self.cache_miss = self.refusal = self.removal = ""
+        self.removed_reasoning = 0
+        self._tier: ServiceTier | Literal[""] = ""
+        self._long_cache_tokens = 0
 
     def feed(self, event: object) -> Iterator[Delta]:
         """Yield the deltas of one event; unknown events are skipped, as the API asks its clients to do."""
@@ -277,6 +316,7 @@ class MessageAnswer:
                 message = get_table(event, "message")
                 self.id = str(message.get("id") or "")
                 self.cache_miss = _describe_cache_miss(get_table(message, "diagnostics"))
+                self._read_removals(message)
                 yield from self._read_usage(get_table(message, "usage"))
             case "content_block_start":
                 yield from self._on_block_start(event)
@@ -286,6 +326,7 @@ class MessageAnswer:
                 yield from self._on_block_stop(event)
             case "message_delta":
                 yield from self._read_usage(get_table(event, "usage"))
+                self._read_removals(event)
                 self._on_stop(get_table(event, "delta"))
             case "message_stop":
                 self.ending = self.ending or self._infer_ending()
@@ -380,6 +421,13 @@ class MessageAnswer:
         part.block["input"] = part.block.get("input") or {}
         yield ToolCallDelta(part.number, arguments=json.dumps(part.block["input"], ensure_ascii=False))
 
+    def _read_removals(self, message: dict[str, Any]) -> None:
+        """Note the thinking that the API removed from the history; entries of other types are skipped."""
+        entries = get_tables(message, "input_transformations")
+        removals = [entry for entry in entries if entry.get("type") == "thinking_dropped"]
+        if removals:
+            self.removed_reasoning, self.removal = len(removals), _describe_removal(removals[-1])
+
     def _read_usage(self, usage: dict[str, Any]) -> Iterator[Delta]:
         """Yield the counts so far. They are cumulative, and a later event may omit some of them."""
         if not usage:
@@ -387,6 +435,9 @@ class MessageAnswer:
         for name in _COUNTS:
             if isinstance(usage.get(name), int):
                 self._counts[name] = get_count(usage, name)
+        self._tier = "fast" if usage.get("speed") == "fast" else self._tier
+        long_tokens = get_count(get_table(usage, "cache_creation"), "ephemeral_1h_input_tokens")
+        self._long_cache_tokens = long_tokens or self._long_cache_tokens
         thinking_tokens = get_count(get_table(usage, "output_tokens_details"), "thinking_tokens")
         self._thinking_tokens = thinking_tokens or self._thinking_tokens
         fresh, answer, read, cache_writes = (self._counts.get(name, 0) for name in _COUNTS)
@@ -395,9 +446,15 @@ class MessageAnswer:
             completion_tokens=answer,
             cached_tokens=read,
             cache_write_tokens=cache_writes,
+            long_cache_tokens=self._long_cache_tokens,
             reasoning_tokens=self._thinking_tokens,
+            tier=self._tier,
         )
         yield UsageReport(total_usage)
+
+
+def _describe_removal(entry: Mapping[str, Any]) -> str:
+    return REMOVALS.get(get_text(entry, "reason").replace("_binding", ""), "it does not fit this conversation")
 
 
 def _describe_cache_miss(diagnostics: dict[str, Any]) -> str:

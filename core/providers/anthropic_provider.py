@@ -6,11 +6,12 @@ thousand of them. A middleware turns HTTP errors into ours before the SDK import
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
+from core.protocol.messages import AssistantMessage, EffortMessage, Message
 from core.providers.anthropic_messages import DISPENSABLE, LOSSES, MessageAnswer, MessagesWire, build_options
 from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
 from core.providers.catalog.capabilities import Capabilities
@@ -18,11 +19,14 @@ from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
 from core.providers.sdk_provider import END, SdkProvider, read_next
-from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
+from core.providers.wire.request_bytes import RequestBytes, RequestEncoder, has_reasoning
 from core.records import parse_json
 
 OFFICIAL_HOST: Final = "api.anthropic.com"
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"  # Enables thinking between calls within a budget.
+FAST: Final = "fast-mode-2026-02-01"  # Some models need it for a speed.
+EFFORTS: Final = "mid-conversation-output-config-2026-07-01"
+REMOVALS: Final = "thinking-binding-controls-2026-08-01"  # Reports the thinking that was removed.
 MAX_SESSIONS: Final = 32  # Sessions whose last answer is remembered.
 _GRACE_SECONDS: Final = 0.5  # Seconds to wait for the end of the stream once the message is complete.
 
@@ -64,6 +68,8 @@ class AnthropicProvider(SdkProvider):
         self._note_latest(request, answer.id)
         yield RequestReport(
             dropped_reasoning=request_bytes.dropped_reasoning,
+            removed_reasoning=answer.removed_reasoning,
+            removal=answer.removal,
             cache_miss=answer.cache_miss,
             notice=self._build_notice(answer.refusal),
         )
@@ -79,11 +85,9 @@ class AnthropicProvider(SdkProvider):
         capabilities = self._find_capabilities(request.model, "messages")
         refused_names = self._refused.setdefault(request.model, set())
         while True:
-            wire = MessagesWire(request, provider=self.name, is_marked="cache_control" not in refused_names)
-            request_bytes = self._encoder.encode(wire, request)
+            request_bytes = self._encoder.encode(self._build_wire(request, capabilities, refused_names), request)
             options = self._build_options(request, capabilities, refused_names)
-            budget = options.get("thinking", {}).get("budget_tokens")
-            headers = {"anthropic-beta": INTERLEAVED} if self._official and budget else {}
+            headers = {"anthropic-beta": ",".join(betas)} if (betas := self._list_betas(request, options)) else {}
             try:
                 events = await self._post("/v1/messages", request_bytes.build_body(options), headers)
             except Exception as error:
@@ -96,6 +100,27 @@ class AnthropicProvider(SdkProvider):
                     self._pending_notice = f"{self._endpoint.label} does not support {LOSSES[name]}, so it is left out."
             else:
                 return events, request_bytes
+
+    def _build_wire(self, request: ModelRequest, capabilities: Capabilities, refused_names: set[str]) -> MessagesWire:
+        return MessagesWire(
+            request,
+            provider=self.name,
+            is_marked="cache_control" not in refused_names,
+            is_kept=bool(request.cache and capabilities.cache.long) and "ttl" not in refused_names,
+            changes_effort=capabilities.changes_effort,
+        )
+
+    def _list_betas(self, request: ModelRequest, options: dict[str, Any]) -> list[str]:
+        """List the betas of the maker's own service that a request needs."""
+        if not self._official:
+            return []
+        wanted = {
+            INTERLEAVED: "budget_tokens" in options.get("thinking", {}),
+            FAST: "speed" in options,
+            EFFORTS: any(isinstance(message, EffortMessage) for message in request.messages),
+            REMOVALS: has_thinking(request.messages),
+        }
+        return [beta for beta, is_wanted in wanted.items() if is_wanted]
 
     def _build_options(
         self, request: ModelRequest, capabilities: Capabilities, refused_names: set[str]
@@ -136,11 +161,16 @@ class AnthropicProvider(SdkProvider):
         return check
 
 
+def has_thinking(messages: Sequence[Message]) -> bool:
+    """Return True if thinking of earlier answers may be sent back."""
+    return any(isinstance(message, AssistantMessage) and has_reasoning(message.wire) for message in messages)
+
+
 def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused_names: set[str]) -> str:
     """Return the optional field that the server named as the reason for its refusal; "" = none."""
     if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
         return ""
-    field_names = {*options, *options.get("thinking", {})} - refused_names
+    field_names = {*options, *options.get("thinking", {}), "ttl"} - refused_names
     mentioned_names = (name for name, words in DISPENSABLE if any(word in failure.message for word in words))
     return next((name for name in mentioned_names if name in field_names), "")
 

@@ -8,9 +8,10 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from msgspec import Struct
 
 from core.errors import StateError
-from core.protocol.messages import Message, ServiceTier, Usage, WireAnswer
+from core.protocol.messages import EffortMessage, Message, ServiceTier, Usage, WireAnswer
 
 FinishReason = Literal["stop", "tool_calls", "length", "refused", "context_full", "paused"]
+CacheChoice = Literal["", "prefix", "all"]
 
 
 class ToolSpec(Struct, frozen=True, kw_only=True):
@@ -42,7 +43,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     `max_tokens` bounds the answer, 0 = the provider's default. `session` is a stable key for cache routing. `effort` is
     one that the model has (see `Capabilities`), "" = its default; so is `tier`, "" = standard. `blobs` returns the
     bytes of an attachment by its digest. `private`: the API is asked to store nothing, and gets nothing that identifies
-    the session. `search`: the API's own web search, for a `SearchingProvider` only.
+    the session. `search`: the API's own web search, for a `SearchingProvider` only. `cache`: what the API's cache
+    should keep for long if it can: nothing, the prefix, or everything.
     """
 
     model: str
@@ -57,6 +59,13 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     blobs: Callable[[str], bytes] = refuse_blob
     private: bool = False
     search: HostedSearch | None = None
+    cache: CacheChoice = ""
+
+    @property
+    def base_effort(self) -> str:
+        """The effort at the beginning of the conversation, if its messages lead from there to `effort`."""
+        changes = [message for message in self.messages if isinstance(message, EffortMessage)]
+        return changes[0].before if changes and changes[-1].effort == self.effort else self.effort
 
 
 class TextDelta(Struct, frozen=True):
@@ -90,9 +99,12 @@ class UsageReport(Struct, frozen=True):
 
 class RequestReport(Struct, frozen=True, kw_only=True):
     """The outcome of a request. `dropped_reasoning`: answers of the history whose reasoning was void and not sent;
-    `cache_miss`: why the API's cache was not hit, "" = unknown; `notice`: a message for the user, sent once."""
+    `removed_reasoning`: pieces of it that the API removed itself, and `removal` why; `cache_miss`: why the API's cache
+    was not hit, "" = unknown; `notice`: a message for the user, sent once."""
 
     dropped_reasoning: int = 0
+    removed_reasoning: int = 0
+    removal: str = ""
     cache_miss: str = ""
     notice: str = ""
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from core.errors import ProviderError
 from core.patterns import compile_lazily
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, Usage, UserMessage
+from core.protocol.messages import AssistantMessage, EffortMessage, Message, ToolMessage, Usage, UserMessage
 from core.providers.base import (
     Delta,
     ModelInfo,
@@ -61,7 +61,7 @@ class ScriptScene:
     def add(self, message: Message) -> None:
         if isinstance(message, AssistantMessage):
             self._moments.append([])
-        else:
+        elif not isinstance(message, EffortMessage):
             self._moments[-1].append(message)
 
     def satisfies(self, condition: ScriptCondition | None, moment: int) -> bool:
@@ -302,7 +302,8 @@ def _estimate_usage(step: ScriptStep, request: ModelRequest, deltas: list[Delta]
     call_sizes = (
         sum(len(call.arguments) for call in getattr(message, "tool_calls", ())) for message in request.messages
     )
-    sizes = [len(message.content) + size for message, size in zip(request.messages, call_sizes, strict=True)]
+    texts_of = (getattr(message, "content", "") for message in request.messages)
+    sizes = [len(text) + size for text, size in zip(texts_of, call_sizes, strict=True)]
     head = len(request.system) + sum(len(json.dumps(tool.parameters)) + len(tool.description) for tool in request.tools)
     return Usage(
         prompt_tokens=(head + sum(sizes)) // CHARACTERS_PER_TOKEN,

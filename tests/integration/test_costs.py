@@ -1,15 +1,23 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from msgspec.structs import replace
 
+from core.agent.turn.model_calls import choose_cache
 from core.config.settings import ContextSettings, ModelSettings, Price, RouteSettings, RouteTable, Settings, TurnLimits
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from tests.support.open_session import run_turn, submit
+from core.providers.catalog.capabilities import find_canonical_capabilities
+from tests.integration.test_engine_provider import opened
+from tests.support import wires
+from tests.support.makers import makers_own
+from tests.support.open_session import engine_in, run_turn, submit
 from tests.support.provider_server import provider_server
-from tests.support.provider_streams import Step
+from tests.support.provider_streams import Call, Say, Step, Think
 from tests.support.routed import engine_of, of, served, told
+from tests.support.story import project_at
 
 BIG = {"prompt": 280_000, "completion": 20, "cached": 100_000}
 ABOVE = "Above 272,000, each token sent to first/gpt-6.1-terra costs 2 times as much"
@@ -91,3 +99,115 @@ async def test_a_model_that_ends_within_weeks_or_is_gone_is_told_at_the_start(tm
         assert notice.message == "openai/o4-mini ended on 2026-10-23."
         assert "Its maker names openai/gpt-6.1-terra instead" in notice.hint
         await engine.close()
+
+
+@pytest.mark.parametrize("model", ["anthropic/claude-sonnet-5-5", "mine/gpt-6.1-terra"])
+async def test_an_effort_that_changes_in_a_session_only_appends_and_hits_the_cache(tmp_path, monkeypatch, model):
+    project = project_at(tmp_path / "project")
+    read = Call(name="read_file", arguments={"target_file": "a.txt"})
+    steps = (
+        Step(parts=[Think(text="Hm. " * 40), read]),
+        Step(parts=[Think(text="So. " * 40), Say(text="One.")]),
+        Step(parts=[Think(text="Hm. " * 40), read]),
+        "Two.",
+        "Three.",
+        "Four.",
+    )
+    async with makers_own(monkeypatch, *steps, models=(model.partition("/")[2],)) as server:
+        wires.configure(monkeypatch, server)
+        async with engine_in(project) as engine:
+            session = await opened(engine, model)
+            await submit(engine, cmd.EffortSet(session=session, effort="high"))
+            await run_turn(engine, session, "First")
+            for effort in ("low", "low", "max"):
+                await submit(engine, cmd.EffortSet(session=session, effort=effort))
+                await run_turn(engine, session, f"At {effort}")
+        assert server.rules.refusals == []
+        assert wires.breaks(server.answered) == []
+        tops = [(sent.json.get("output_config") or sent.json["reasoning"])["effort"] for sent in server.answered]
+        assert tops == ["high"] * 6
+        body = server.answered[-1].json
+        changes = [
+            item
+            for item in body.get("messages", body.get("input"))
+            if "effort" in item.get("output_config", item.get("reasoning", {}))
+        ]
+        assert len(changes) == 2
+        assert all(
+            cached > 0.8 * before
+            for (_, cached), (before, _) in zip(wires.cached(server)[1:], wires.cached(server), strict=False)
+        )
+
+
+async def test_what_the_api_leaves_out_by_itself_is_told_once(tmp_path, monkeypatch):
+    removed = [{"id": "rs_1", "type": "reasoning", "action": "removed", "reason": "prefix_mismatch"}]
+    project = project_at(tmp_path / "project")
+    async with makers_own(monkeypatch, *[Step(text="x", removed=removed)] * 2, models=("gpt-6.1-terra",)) as server:
+        wires.configure(monkeypatch, server)
+        async with engine_in(project) as engine:
+            session = await opened(engine, "mine/gpt-6.1-terra")
+            notices = of([*await run_turn(engine, session), *await run_turn(engine, session)], ev.Notice)
+    words = "left out 1 piece of earlier reasoning: the conversation before it has changed."
+    assert [words in notice.message for notice in notices] == [True]
+
+
+async def test_a_service_tier_is_sent_shown_and_paid_for(tmp_path, monkeypatch):
+    project = project_at(tmp_path / "project")
+    usage = {"prompt": 1_000, "completion": 10}
+    async with makers_own(monkeypatch, *[Step(text="x", usage=usage)] * 3, models=("gpt-6.1-terra",)) as server:
+        wires.configure(monkeypatch, server)
+        async with engine_in(project) as engine:
+            session = await opened(engine, "mine/gpt-6.1-terra")
+            costs = []
+            for tier in ("", "fast", "8h"):
+                await submit(engine, cmd.TierSet(session=session, tier=tier or "standard"))
+                if tier == "8h":
+                    await submit(engine, cmd.TierSet(session=session, tier="flex"))
+                costs.append(of(await run_turn(engine, session), ev.TurnFinished)[0].usage.cost)
+            assert engine.state(session).model_choices.route.tier == "flex"
+    standard = 1_000e-6 + 50e-6
+    assert costs == [pytest.approx(standard), pytest.approx(2 * standard), pytest.approx(standard / 2)]
+    assert [sent.json.get("service_tier") for sent in server.answered] == [None, "fast", "flex"]
+
+
+async def test_a_tier_that_a_model_does_not_have_is_told_and_not_sent(tmp_path, monkeypatch):
+    project = project_at(tmp_path / "project")
+    async with makers_own(monkeypatch, "x", models=("gpt-6.2-sol",)) as server:
+        wires.configure(monkeypatch, server)
+        async with engine_in(project) as engine:
+            session = await opened(engine, "mine/gpt-6.2-sol")
+            await submit(engine, cmd.TierSet(session=session, tier="flex"))
+            await run_turn(engine, session)
+            messages = [notice.message for notice in await told(engine, session, ev.Notice)]
+    assert "mine/gpt-6.2-sol has no service tier flex: the standard one is used; it has fast, 2h, 8h." in messages
+    assert "service_tier" not in server.answered[0].json
+
+
+@pytest.mark.parametrize(
+    ("pauses", "choice"),
+    [
+        ((), "prefix"),
+        ((30, 60), "prefix"),
+        ((30, 600), "all"),
+        ((600, 30, 30, 30), "all"),
+        ((600, 30, 30, 30, 30), "prefix"),
+        ((7_200,), "prefix"),
+    ],
+)
+def test_a_cache_is_kept_for_long_where_the_latest_pauses_were_longer_than_it_lives(pauses, choice):
+    turns, at = [], 1_000_000
+    for number, pause in enumerate((0, *pauses)):
+        at += pause * 1_000
+        turns.append(SimpleNamespace(started=at, duration_ms=5_000, reason="done" if number < len(pauses) else ""))
+        at += 5_000
+    terms = find_canonical_capabilities("claude-sonnet-5-5").cache
+    route = SimpleNamespace(capabilities=SimpleNamespace(cache=terms))
+    context = SimpleNamespace(
+        routes=SimpleNamespace(current=route),
+        state=SimpleNamespace(turns=turns),
+        user=SimpleNamespace(is_interactive=True),
+        is_private=False,
+    )
+    assert choose_cache(context) == choice
+    context.is_private = True
+    assert choose_cache(context) == ""

@@ -34,6 +34,7 @@ if __name__ == "__main__":
 
 from tests.support.model_server.catalog import listed
 from tests.support.model_server.exchange import Exchange
+from tests.support.model_server.responses_events import responses_events
 from tests.support.model_server.step import DEFAULT_USAGE
 from tests.support.model_server.strict import StrictRules
 from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
@@ -87,6 +88,7 @@ class ProviderServer:
     released: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
     connections: int = 0
+    _background: list[dict[str, Any]] = field(default_factory=list)
     _taken: Counter[str] = field(default_factory=Counter)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
@@ -133,21 +135,39 @@ class ProviderServer:
         """Whether the connection can be used again."""
         path = request.path.partition("?")[0]
         dialect = DIALECTS.get(path)
-        if request.method == "GET" and path.startswith("/v1/models"):
-            await _send(writer, *self._models(path.removeprefix("/v1/models").strip("/")))
+        if request.method == "GET" and path.startswith(("/v1/models", "/v1/responses/")):
+            is_models = path.startswith("/v1/models")
+            answer = self._models(path.removeprefix("/v1/models").strip("/")) if is_models else self._look()
+            await _send(writer, *answer)
             return True
         if request.method != "POST" or dialect is None:
             await _send(writer, 404, json.dumps({"detail": "Not Found"}))
             return True
-        refusal = self.rules.judge(dialect, request.raw) if self.rules else None
+        betas = list(filter(None, request.headers.get("anthropic-beta", "").split(",")))
+        refusal = self.rules.judge(dialect, request.raw, betas) if self.rules else None
         if refusal is not None:
             await _send(writer, refusal.status, refusal.body(anthropic=dialect == "anthropic"))
             return True
         step = self._next_step(request)
+        if dialect == "responses" and request.json.get("background") and step.status == 200:
+            self._background = self._play_whole(step, request)
+            await _send(writer, 200, json.dumps({**self._background[-1], "status": "queued", "output": []}))
+            return True
         if step.status != 200 or step.body:
             await _send(writer, step.status, error_body(step, dialect, request.key), step.headers)
             return True
         return await self._stream(step, dialect, request, reader, writer)
+
+    def _look(self) -> tuple[int, str]:
+        """Status and body of the next state of the response in the background."""
+        return (200, json.dumps(self._background.pop(0))) if self._background else (404, "{}")
+
+    def _play_whole(self, step: Step, request: Request) -> list[dict[str, Any]]:
+        """The states of a response that is made in the background, as they are told one after the other."""
+        exchange = self._exchange(step, "responses", request)
+        *_, (_, _, last) = responses_events(step, exchange)
+        whole = last["response"]
+        return [{**whole, "status": "in_progress", "output": []}, whole]
 
     def _models(self, name: str) -> tuple[int, str]:
         """Status and body of what is asked about models: all of them, or one."""

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from textual.widgets import OptionList
 
 from core.protocol import commands as c
@@ -63,6 +64,87 @@ async def test_an_effort_is_set_by_its_name_and_a_wrong_one_is_told(stage):
             lambda: any("No effort level 'huge'" in notification.message for notification in on.app._notifications)
         )
         assert on.sent(c.EffortSet) == []
+
+
+TIERED = RoutesAnswer(
+    rows=(
+        RouteRow(
+            job="chat",
+            model="openai/gpt-6.1-terra",
+            priced=True,
+            estimated=True,
+            price_step=272_000,
+            tiers=("fast", "flex"),
+            tier_factors=(2.0, 0.5),
+            retires_at="2027-04-01",
+        ),
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "tier", "words"),
+    [
+        ("/fast", "fast", "fast: 2 × the standard price"),
+        ("/fast on", "fast", "fast: 2 × the standard price"),
+        ("/fast off", "standard", "standard: the standard price"),
+        ("/fast flex", "flex", "flex: 0.5 × the standard price"),
+    ],
+)
+async def test_a_service_tier_is_set_and_its_price_told(stage, text, tier, words):
+    async with stage(recorded.opening(), answers={RoutesQuery: TIERED}) as on:
+        on.client.commands.clear()
+        on.prompt.text = text
+        on.prompt.submit()
+        await on.until(lambda: on.sent(c.TierSet))
+        assert on.sent(c.TierSet)[0].tier == tier
+        await on.until(lambda: any(words in notification.message for notification in on.app._notifications))
+
+
+async def test_a_service_tier_that_the_model_lacks_is_not_set(stage):
+    async with stage(recorded.opening(), answers={RoutesQuery: TIERED}) as on:
+        on.prompt.text = "/fast 8h"
+        on.prompt.submit()
+        words = "has no service tier '8h'"
+        await on.until(lambda: any(words in notification.message for notification in on.app._notifications))
+        assert on.sent(c.TierSet) == []
+
+
+async def test_the_fast_tier_is_switched_off_again(stage):
+    fast = RoutesAnswer(rows=(replace(TIERED.rows[0], tier="fast"),))
+    async with stage(recorded.opening(), answers={RoutesQuery: fast}) as on:
+        on.prompt.text = "/fast"
+        on.prompt.submit()
+        await on.until(lambda: on.sent(c.TierSet))
+        assert on.sent(c.TierSet)[0].tier == "standard"
+
+
+def test_the_table_says_what_a_model_costs_more_for():
+    text = " ".join(render_routes(TIERED, 100).plain.split())
+    assert "price of a similar model, costs more above 272.0k tokens, ends 2027-04-01" in text
+    assert "service tier standard; it has fast ×2, flex ×0.5" in text
+
+
+@pytest.mark.parametrize(
+    ("used", "words"),
+    [
+        (120_000, ["120.0k of 272.0k", "44%"]),
+        (300_000, ["300.0k of 1.1M", "price step 272.0k passed", "29%"]),
+    ],
+)
+async def test_the_status_bar_measures_the_context_by_what_costs_the_same(stage, used, words):
+    taken = e.RouteTaken(model="openai/gpt-6.1-terra", context_window=1_050_000, price_step=272_000, tier="fast")
+    measured = e.ContextMeasured(used=used, window=1_050_000)
+    async with stage([*recorded.opening(), taken, measured], size=(200, 40)) as on:
+        await on.until(lambda: words[0] in status(on))
+        assert [word for word in [*words, "· fast"] if word not in status(on)] == []
+
+
+async def test_an_estimated_cost_is_marked(stage):
+    used = e.ModelUsed(job="chat", model="openai/gpt-6.2-sol", usage=Usage(prompt_tokens=10, cost=0.5, estimated=True))
+    async with stage([*recorded.opening(), used], size=(200, 40)) as on:
+        await on.until(lambda: "session ~$0.50" in status(on))
+        assert "session ~$0.50" in status(on)
 
 
 @pytest.mark.parametrize("keys", [["f7"], [*"/effort", "enter"]])

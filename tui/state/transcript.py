@@ -18,7 +18,7 @@ from core.protocol.documents import (
     Todo,
     ToolCallDocument,
 )
-from core.protocol.messages import AssistantMessage, Message, ToolMessage
+from core.protocol.messages import Message, ToolMessage, UserMessage
 from core.state.live_text import append_piece
 from core.text.counting import count
 from tui.block import TranscriptBlock
@@ -155,7 +155,7 @@ class TranscriptState:
 
     def show_attachments(self, message: Message) -> bool:
         """Show attachments with the user's words or the call whose result they are. Returns False if there are none."""
-        if isinstance(message, AssistantMessage) or not message.attachments:
+        if not isinstance(message, UserMessage | ToolMessage) or not message.attachments:
             return False
         for block in reversed(self.blocks[-SEARCHED:]):
             call = block.document.metadata.tool_call_id if isinstance(block.document, ToolCallDocument) else ""

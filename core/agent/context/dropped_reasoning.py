@@ -56,6 +56,14 @@ def notify_dropped(state: SessionState, answer: ModelAnswer, model: str, emit: E
     emit(Notice(level="info", message=message, hint=f"{ALL_ELSE_STAYS}{cost}"))
 
 
+def notify_removed(answer: ModelAnswer, model: str, emit: Emit) -> None:
+    """Notify the user that the API itself left reasoning out of a request."""
+    report = answer.report
+    pieces = count("piece", report.removed_reasoning)
+    message = f"The API of {model} left out {pieces} of earlier reasoning: {report.removal}."
+    emit(Notice(level="info", message=message, hint=ALL_ELSE_STAYS))
+
+
 def strip_bound_reasoning(messages: Sequence[Message]) -> tuple[list[Message], int]:
     """Return the messages without bound reasoning, and the number of answers that lose some."""
     stripped_messages = [replace(message, wire=None) if _is_bound(message) else message for message in messages]

@@ -31,7 +31,8 @@ class ModelMemory(Struct, kw_only=True):
     `is_above_step`: the last request was above the model's price step. `setup`: see `load_setup`; `dialect_setups`:
     parts of it; `known_setup`: its last key and result. `steer_context`: the context of messages to the running turn,
     by their ids. `foreground_job`: the id of the command that occupies the only terminal of a model, "" = none.
-    `answered_routes`: ids of routes at which a model has answered. `budget`: that
+    `answered_routes`: ids of routes at which a model has answered. `sent_efforts`: by route, the
+    effort of the last request. `budget`: that
     of the running or the last turn.
     """
 
@@ -50,6 +51,7 @@ class ModelMemory(Struct, kw_only=True):
     foreground_job: str = ""
     steer_context: dict[str, SteerContext] = field(default_factory=dict)
     answered_routes: set[str] = field(default_factory=set)
+    sent_efforts: dict[str, str] = field(default_factory=dict)
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
 
     @classmethod

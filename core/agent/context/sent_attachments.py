@@ -20,7 +20,7 @@ from core.attachments.preparation import prepare_attachment, read_pdf_facts
 from core.errors import AttachmentRefused, ContentLost
 from core.protocol.attachment_labels import PDF_MEDIA_TYPE, classify_attachment, describe_attachment
 from core.protocol.events import AnyEvent, Notice
-from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage
+from core.protocol.messages import Attachment, Message, ToolMessage, UserMessage
 from core.providers.catalog.capabilities import Capabilities
 from core.shadow.content.blob_store import BlobStore
 
@@ -72,7 +72,7 @@ class AttachmentSender(Struct, frozen=True):
     async def replace_unsendable(self, messages: Sequence[Message], route: Route) -> Sequence[Message]:
         """Return the history with text for attachments that the model can't take; unchanged messages are the same
         objects."""
-        senders = (message for message in messages if not isinstance(message, AssistantMessage))
+        senders = (message for message in messages if isinstance(message, UserMessage | ToolMessage))
         attachments = [attachment for message in senders for attachment in message.attachments]
         if not attachments:
             return messages
@@ -102,7 +102,7 @@ class AttachmentSender(Struct, frozen=True):
         self.stand_ins[_format_key(route, attachment)] = text
 
     def _replace(self, message: Message, route: Route) -> Message:
-        if isinstance(message, AssistantMessage) or not message.attachments:
+        if not isinstance(message, UserMessage | ToolMessage) or not message.attachments:
             return message
         texts = tuple(self.stand_ins[_format_key(route, attachment)] for attachment in message.attachments)
         return _append_texts(message, texts) if any(texts) else message

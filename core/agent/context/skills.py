@@ -38,7 +38,7 @@ from core.modes import Access
 from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import SkillActivated
-from core.protocol.messages import Message
+from core.protocol.messages import Message, list_texts
 from core.secrets import mask_secrets
 from core.text.similarity import find_nearest_names
 from core.tools.base import SkillRequest, SkillText
@@ -97,7 +97,7 @@ async def open_skill(permissions: CallPermissions, request: SkillRequest) -> Ski
         return await _open_file(permissions, skill, request.file)
     activation = await render_skill(permissions, skill, request.arguments)
     state = permissions.terminal.host.state
-    if any(activation.text in message.content for message in state.messages):
+    if any(activation.text in text for text in list_texts(state.messages)):
         return SkillText(text=f"{skill.name} is already open: its text is above, unchanged.", path=skill.path)
     permissions.terminal.host.emit(activation)
     return SkillText(text=activation.text, path=skill.path)
@@ -179,8 +179,8 @@ def render_pinned(skills: Sequence[SkillActivated], before: Sequence[Message], a
     for skill in reversed(skills):
         opening = _LINE.match(skill.text)
         marker = opening.group() if opening else skill.text
-        is_lost = any(marker in message.content for message in before) and not any(
-            marker in message.content for message in after
+        is_lost = any(marker in text for text in list_texts(before)) and not any(
+            marker in text for text in list_texts(after)
         )
         text = skill.text if len(skill.text) <= MAX_PINNED else skill.text[: MAX_PINNED - len(_CUT)] + _CUT
         if is_lost and len(text) <= room:

@@ -13,7 +13,15 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from core.protocol.messages import AssistantMessage, Attachment, Message, ToolMessage, UserMessage, WireAnswer
+from core.protocol.messages import (
+    AssistantMessage,
+    Attachment,
+    EffortMessage,
+    Message,
+    ToolMessage,
+    UserMessage,
+    WireAnswer,
+)
 from core.providers.base import ToolSpec
 from core.text.well_formed import encode_record
 
@@ -38,6 +46,8 @@ def _measure_message(message: Message) -> int:
         case AssistantMessage():
             texts = (message.content, *(call.name + call.arguments for call in message.tool_calls))
             return len("".join(texts).encode("utf-8", "replace")) + 32 * len(message.tool_calls) + 16
+        case EffortMessage():
+            return 16
 
 
 def estimate_attachment_tokens(attachment: Attachment) -> int:

@@ -31,7 +31,7 @@ from core.patterns import compile_lazily
 from core.plans.todo_graph import select_current
 from core.prompts import render
 from core.protocol.events import AnyEvent, ContextCompacted, ContextDropped, DroppedSpan, Notice
-from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from core.protocol.messages import AssistantMessage, EffortMessage, Message, ToolMessage, UserMessage
 from core.shell.long_output import OUTPUT_FILE, shorten_middle, spill_output
 from core.state.session import SessionState
 from core.text.counting import count
@@ -273,6 +273,8 @@ def _transcribe(message: Message) -> str:
         case AssistantMessage():
             calls = [f"[call] {call.name} {_shorten(call.arguments, _CALL)}" for call in message.tool_calls]
             return "\n".join(("[agent]", _shorten(message.content, _MESSAGE), *calls))
+        case EffortMessage(effort=effort):
+            return f"[program]\nThe effort is {effort} from here on."
 
 
 def _list_steps(older: Sequence[Message]) -> list[str]:
@@ -284,6 +286,6 @@ def _list_steps(older: Sequence[Message]) -> list[str]:
             lines += [f"- called {call.name} {_shorten(call.arguments, 200)}" for call in message.tool_calls]
         elif isinstance(message, ToolMessage):
             lines.append(f"  -> {_shorten(message.content.strip().partition(chr(10))[0], 200)}")
-        elif message.origin == "program":
+        elif isinstance(message, UserMessage) and message.origin == "program":
             lines.append(f"- {_shorten(message.content, 2_000)}")
     return lines

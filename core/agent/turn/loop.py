@@ -11,7 +11,7 @@ from functools import partial
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
 from core.agent.base.budget import TurnBudget
-from core.agent.context.dropped_reasoning import notify_dropped
+from core.agent.context.dropped_reasoning import notify_dropped, notify_removed
 from core.agent.context.offers import append_offers
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import Reminders, append_reminder
@@ -171,6 +171,9 @@ class Turn:
             self._emit(MessageAppended(message=answer.message))
         if answer.report.dropped_reasoning > self._state.dropped_reasoning_count:
             notify_dropped(self._state, answer, model, self._emit)
+        if answer.report.removed_reasoning and answer.report.removal != context.memory.announced.get("removal"):
+            context.memory.announced["removal"] = answer.report.removal
+            notify_removed(answer, model, self._emit)
         tokens = meter.count_tokens(setup.size, self._state.messages)
         self._emit(StepFinished(step=self.budget.steps, usage=usage, context_tokens=tokens, model=model))
         self._emit(

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, Literal, cast
 
 from msgspec import Struct, field
 
@@ -21,19 +21,20 @@ from core.agent.base.budget import TurnBudget
 from core.agent.base.routes import FALLBACK_BUDGET, TurnRoutes
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.reminders import Reminders
+from core.agent.context.reminders import Reminders, append_reminder
 from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.turn_context import TurnContext
 from core.agent.turn.compaction import build_compactor, measure_room
 from core.agent.turn.prompt_setup import CALLS_IN_TEXT, load_setup
-from core.clock import monotonic, pause
+from core.clock import monotonic, now_ms, pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
+from core.prompts import render
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
-from core.protocol.messages import AssistantMessage, Usage
-from core.providers.base import ModelRequest
+from core.protocol.messages import AssistantMessage, Effort, EffortMessage, ToolMessage, Usage
+from core.providers.base import CacheChoice, ModelRequest
 from core.providers.connection.failures import LONG_WAIT, format_duration
-from core.state.session import SessionState
+from core.state.session import SessionState, TurnState
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 20.0
@@ -43,6 +44,7 @@ UNREACHABLE_BUDGET: Final = 2.5  # the same for a server that has not answered y
 UNANSWERED: Final = frozenset({"unreachable", "tls_failed"})  # error codes without an answer of the server
 PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_malformed"})
 MAX_PAID_ATTEMPTS: Final = 6
+MAX_PAUSES: Final = 4  # the latest pauses of the user, from which the next one is guessed
 
 
 class Backoff(Struct, eq=False, kw_only=True):
@@ -107,7 +109,9 @@ class ModelCalls(Struct, eq=False):
         while True:
             receiver = self._start_attempt()
             try:
+                self._record_effort()
                 answer = await receiver.receive(await self._build_request())
+                self._context.memory.sent_efforts[self._routes.current.id] = self._routes.current.effort
                 self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
                 if answer.problem and not answer.calls and self._is_leaking():
@@ -201,6 +205,21 @@ class ModelCalls(Struct, eq=False):
         budget = FALLBACK_BUDGET if self._routes.find_next() else BUDGET
         return Backoff(has_answered=self._routes.current.id in self._routes.answered, budget=budget)
 
+    def _record_effort(self) -> None:
+        """Append a change of the effort to the history if the API takes it from there, so that its cache is hit."""
+        route, messages = self._routes.current, self._state.messages
+        effort = cast("Effort | Literal['']", route.effort or route.capabilities.default_effort)
+        changes = [message.effort for message in messages if isinstance(message, EffortMessage)]
+        before = changes[-1] if changes else self._context.memory.sent_efforts.get(route.id)
+        used = before or route.capabilities.default_effort
+        thinks = route.capabilities.wire == "messages" and "none" in {effort, used}
+        if not route.capabilities.changes_effort or before is None or not effort or effort == used or thinks:
+            return
+        if route.capabilities.wire == "messages" and isinstance(messages[-1], ToolMessage):
+            append_reminder(self._emit, render("reminders/effort", effort=effort))  # Results alone begin no turn there.
+        change = EffortMessage(effort=effort, before=cast("Effort | Literal['']", before))
+        self._emit(MessageAppended(message=change))
+
     async def _build_request(self) -> ModelRequest:
         route, blobs = self._routes.current, self._context.terminal.host.shadow.blobs
         sender = AttachmentSender(blobs, self._context.memory.stand_ins, self._emit)
@@ -213,6 +232,7 @@ class ModelCalls(Struct, eq=False):
             session=self._context.id,
             effort=route.effort,
             tier=route.tier,
+            cache=choose_cache(self._context),
             blobs=blobs.get,
             private=self._context.is_private,
         )
@@ -284,6 +304,22 @@ class ModelCalls(Struct, eq=False):
         if is_full or not compactor.drop_results(self.setup.size, self._context.terminal.host.directory):
             await compactor.compact(self.setup.size, is_full=is_full)
         self._reminders.append_news()
+
+
+def choose_cache(context: TurnContext) -> CacheChoice:
+    """Return what the API's cache should keep for long: the prefix while a user is there, everything once the user has
+    paused for longer than the cache usually lives, but not longer than it can."""
+    terms, now = context.routes.current.capabilities.cache, now_ms()
+    if not terms.long or context.is_private or not context.user.is_interactive:
+        return ""
+    pauses = _list_pauses(context.state.turns, now)[-MAX_PAUSES:]
+    return "all" if any(terms.short < seconds <= terms.long for seconds in pauses) else "prefix"
+
+
+def _list_pauses(turns: Sequence[TurnState], now: int) -> list[float]:
+    """Return the seconds between the turns, in order; what runs has not ended."""
+    ends = [turn.started + turn.duration_ms if turn.reason else now for turn in turns]
+    return [(turn.started - end) / 1000 for end, turn in zip(ends, turns[1:], strict=False)]
 
 
 def _build_too_long(overflow: ContextOverflow) -> ContextOverflow:

@@ -228,7 +228,9 @@ def build_route_table(
         model, effort = route.model or default, str(route.effort)
     else:
         model, effort = choose_model(state, settings)
-    rows = [_build_row("chat", model, effort, settings, models)]
+    chat_row = _build_row("chat", model, effort, settings, models)
+    tier = choose_tier(state, settings) if state is not None else chat_row.tier
+    rows = [replace(chat_row, tier=tier if tier in chat_row.tiers else "")]
     rows += _build_mode_rows(settings, models, model)
     rows += [_build_job_row(job, model, settings, models) for job in JOBS if job != "chat"]
     usage_by_job = _group_usage(state)

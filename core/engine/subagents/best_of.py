@@ -27,7 +27,6 @@ from core.protocol import events as ev
 from core.protocol.commands import CandidatePick
 from core.protocol.documents import Todo
 from core.protocol.events import Notice, SubagentMerged
-from core.protocol.messages import AssistantMessage
 from core.protocol.review import Change, Check, FileState
 from core.sessions.log import read_log
 from core.shadow.content.blob_store import BlobStore
@@ -242,7 +241,7 @@ class BestOf(SubagentTurn):
         """Copy the conversation so far to a candidate, with the pictures and PDFs of it and of the prompt."""
         blobs = self.session.shadow.blobs
         for message in self.history:
-            for attachment in () if isinstance(message, AssistantMessage) else message.attachments:
+            for attachment in getattr(message, "attachments", ()):
                 child.shadow.blobs.put(blobs.get(attachment.digest))
             child.emit(ev.MessageAppended(message=message))
         copy_attachments(self.session, child, self.prompt)

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 from msgspec.structs import asdict, replace
@@ -22,6 +23,7 @@ from core.records import convert, parse_toml
 
 FILE: Final = Path(__file__).with_name("models.toml")
 # Local servers: they choose the window themselves and are free of charge.
+OWN_HOSTS: Final = ["api.anthropic.com", "api.openai.com"]
 LOCAL: Final = frozenset({"scripted", "ollama", "lmstudio", "llamacpp", "vllm"})
 
 
@@ -118,6 +120,8 @@ def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: 
     """Return the capabilities of `model` at a provider whose default protocol is `wire`, as reported by the models
     endpoint at `origin` or listed. Fast; `wire` of the result is never None."""
     capabilities = _adapt_to_wire(find_canonical_capabilities(model), wire)
+    if origin and not _is_makers_own(origin):
+        capabilities = _remove_own_features(capabilities)
     capabilities = replace(capabilities, context_window=0, max_output=0) if provider in LOCAL else capabilities
     report = load_reported(origin, model)
     return capabilities if report is None else merge_reported(capabilities, report)
@@ -148,20 +152,25 @@ def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabiliti
     """Return the capabilities at a host that speaks `wire`, without features that only the maker's own API has."""
     if capabilities.wire == wire == "messages" or (wire == "responses" and capabilities.wire in {"responses", "chat"}):
         return capabilities
-    away = replace(
-        capabilities,
-        wire=wire,
-        changes_effort=False,
-        compacts=False,
-        cache=CacheTerms(),
-        tiers=TierFactors(),
-        retires_at="",
-    )
+    away = replace(_remove_own_features(capabilities), wire=wire)
     if wire == "messages":
         plain = replace(away, efforts=(), default_effort="", chat_effort="", thinking=(), sampling=True)
         return replace(plain, freeform_tools=False)
     plain = replace(away, thinking=(), pdf=False)
     return plain if wire == "responses" else replace(plain, freeform_tools=False)
+
+
+def _remove_own_features(capabilities: Capabilities) -> Capabilities:
+    """Return the capabilities without those that depend on the maker's own service, whatever the protocol."""
+    return replace(
+        capabilities, changes_effort=False, compacts=False, cache=CacheTerms(), tiers=TierFactors(), retires_at=""
+    )
+
+
+def _is_makers_own(origin: str) -> bool:
+    """Return True if an address is one of the makers' own whose features `models.toml` describes."""
+    host = urlsplit(origin).hostname or ""
+    return any(host == own or host.endswith(f".{own}") for own in OWN_HOSTS)
 
 
 def is_chat_model(model: str) -> bool:

@@ -23,12 +23,16 @@ from core.providers.openai.server_quirks import BLANKS, ServerQuirks
 NAMES: Final[dict[WireProtocol, str]] = {"chat": "chat completions", "responses": "the Responses API"}
 _OTHER_WIRE: Final[dict[WireProtocol, WireProtocol]] = {"chat": "responses", "responses": "chat"}
 _LIMITS: Final = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}
+_TIERS: Final = frozenset({"service_tier", "background"})
 _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"})
 
 
 # By option (`table.field`): the words by which a server names it in a refusal.
 _OPTIONS: Final = {
     **{name: name for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature", *_LIMITS)},
+    "service_tier": r"service_tier|service tier",
+    "background": r"background|completion_window|completion window",
+    "prompt_cache_options": r"prompt_cache_options|cache ttl",
     "include": r"'param': 'include|encrypted content is not supported|unknown parameter: 'include",
     "reasoning.summary": r"reasoning\.summary|reasoning summar",
     "reasoning.effort": r"reasoning\.effort",
@@ -86,6 +90,8 @@ class Negotiation:
     def filter_options(self, tail: dict[str, Any]) -> dict[str, Any]:
         """Return the options of a request without those that were refused."""
         options = {name: value for name, value in tail.items() if name not in self._refused}
+        if "background" not in options and options.pop("background_options", None):
+            options["stream"] = True
         for name in self._refused & tail.keys() & _LIMITS.keys():
             options[_LIMITS[name]] = tail[name]
         if isinstance(table := options.get("reasoning"), dict):
@@ -115,6 +121,8 @@ class Negotiation:
             return True
         if names := self._find_dispensable(text, options):
             self._refused |= names
+            if names & _TIERS:
+                self.notice = f"{self._label} does not offer the service tier {request.tier} for {request.model}."
             if names & _EFFORTS and request.effort:
                 self.notice = f"{self._label} does not support the effort level {request.effort} for {request.model}."
         return bool(names)

@@ -8,11 +8,13 @@ send fields that those models do not know.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from core.clock import pause
 from core.errors import ProviderError
 from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelRequest, RequestReport
@@ -26,6 +28,8 @@ from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 
 _PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}
+FIRST_POLL: Final = 2.0  # seconds between two looks at an answer in the background, doubled up to the longest
+LONGEST_POLL: Final = 30.0
 # Seconds to wait for the usage and the end mark once the answer is complete.
 _GRACE: Final[dict[WireProtocol, float]] = {"chat": 5.0, "responses": 0.5}
 
@@ -36,6 +40,41 @@ class _Exchange(Struct, frozen=True, kw_only=True):
     answer: ChatAnswer | ResponsesAnswer
     report: RequestReport
     options: dict[str, Any]
+
+
+class BackgroundAnswer:
+    """The states of a response that is made in the background, ending with the whole of it."""
+
+    is_done = True
+
+    def __init__(self, client: Any, response: Any) -> None:
+        self._client, self._response = client, response
+        self._path, self._pause = f"/responses/{response.get('id')}", FIRST_POLL
+        self._is_told = False
+
+    def __aiter__(self) -> BackgroundAnswer:
+        return self
+
+    async def __anext__(self) -> object:
+        if not self._is_told:
+            self._is_told = True
+            return self._response
+        if not self._is_waiting:
+            raise StopAsyncIteration
+        await pause(self._pause)
+        self._pause = min(self._pause * 2, LONGEST_POLL)
+        self._response = await self._client.get(self._path, cast_to=object)
+        return self._response
+
+    @property
+    def _is_waiting(self) -> bool:
+        return isinstance(self._response, dict) and self._response.get("status") in {"queued", "in_progress"}
+
+    async def close(self) -> None:
+        """Cancel the response unless it has ended."""
+        if self._is_waiting:
+            with suppress(Exception):  # What nobody waits for may as well go on.
+                await self._client.post(f"{self._path}/cancel", cast_to=object)
 
 
 class OpenAIProvider(SdkProvider):
@@ -73,7 +112,8 @@ class OpenAIProvider(SdkProvider):
             yield exchange.report
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
         try:
-            await refuse_non_stream(events, self._build_api(request.model))
+            if not isinstance(events, BackgroundAnswer):
+                await refuse_non_stream(events, self._build_api(request.model))
             while (event := await read_next(events, grace if answer.ending else None, patience=patience)) is not END:
                 for delta in answer.feed(event):
                     has_started = True
@@ -85,6 +125,10 @@ class OpenAIProvider(SdkProvider):
             raise build_cut_error(self._endpoint.build_api(), has_started=has_started)
         for delta in answer.finish():
             yield delta
+        if isinstance(answer, ResponsesAnswer) and answer.removed_reasoning:
+            yield replace(
+                exchange.report, notice="", removed_reasoning=answer.removed_reasoning, removal=answer.removal
+            )
         yield ending
 
     async def embed(self, model: str, texts: Sequence[str]) -> list[list[float]]:
@@ -108,7 +152,8 @@ class OpenAIProvider(SdkProvider):
             wire = self._build_writer(name, request)
             request_bytes, tail = self._encoder.encode(wire, request), negotiation.filter_options(wire.tail())
             try:
-                events = await self._post(_PATHS[name], request_bytes.build_body(tail))
+                body = request_bytes.build_body(tail)
+                events = await (self._begin if tail.get("background") else self._post)(_PATHS[name], body)
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
                 if not negotiation.adapt(failure, error, name, request, tail):
@@ -118,6 +163,11 @@ class OpenAIProvider(SdkProvider):
             negotiation.notice = ""
             answer = self._build_reader(wire, request, request_bytes)
             return _Exchange(wire=name, events=events, answer=answer, report=report, options=tail)
+
+    async def _begin(self, path: str, body: bytes) -> BackgroundAnswer:
+        """Begin an answer that may take hours."""
+        client, _ = await self._open_client()
+        return BackgroundAnswer(client, await client.post(path, cast_to=object, content=body))
 
     def can_search(self, model: str) -> bool:
         return self._choose_wire(model) == "responses"

@@ -10,11 +10,21 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from msgspec import Struct, field
 
-from core.protocol.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage, WireAnswer
+from core.protocol.messages import (
+    AssistantMessage,
+    EffortMessage,
+    Message,
+    ServiceTier,
+    ToolCall,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    WireAnswer,
+)
 from core.providers import base
 from core.providers.base import Delta, ModelRequest, ReasoningDelta, StreamEnd, TextDelta, ToolCallDelta, ToolSpec
 from core.providers.catalog.capabilities import Capabilities
@@ -24,6 +34,7 @@ from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, S
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_values import (
     NO_OUTPUT,
+    REMOVALS,
     clean,
     clean_tool_name,
     encode_arguments,
@@ -45,6 +56,14 @@ _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 _BREAK: Final = "\n\n"
 CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
+WINDOWS: Final = ("2h", "8h")
+# The service tiers as responses name them.
+TIERS: Final[dict[str, ServiceTier]] = {
+    "fast": "fast",
+    "priority": "fast",
+    "flex": "flex",
+    **{window: window for window in WINDOWS},
+}
 FREE_TEXT: Final = "input"  # The argument for the text of an unknown tool.
 
 
@@ -78,19 +97,34 @@ class ResponsesWire(OpenAIWire):
         if thinks or include:
             tail["include"] = [*(["reasoning.encrypted_content"] if thinks else []), *include]
         if thinks:
-            tail["reasoning"] = {**({"effort": request.effort} if request.effort else {}), "summary": "auto"}
+            effort = request.base_effort if self._capabilities.changes_effort else request.effort
+            tail["reasoning"] = {**({"effort": effort} if effort else {}), "summary": "auto"}
         if request.max_tokens:
             tail["max_output_tokens"] = max(request.max_tokens, 16)  # The API refuses a lower limit.
         if request.temperature is not None and self._capabilities.sampling and not thinks:
             tail["temperature"] = request.temperature
         if request.session and not request.private:
             tail["prompt_cache_key"] = request.session[:64]
-        return tail
+        if request.cache == "all" and self._capabilities.cache.long:
+            tail["prompt_cache_options"] = {"ttl": "12h"}
+        return tail | self._build_tier()
+
+    def _build_tier(self) -> Item:
+        """Build the fields of a service tier. An answer that may take hours is not streamed but asked for later."""
+        tier = self._request.tier
+        if not self._capabilities.tiers.get_factor(tier):
+            return {}
+        if tier in WINDOWS:
+            return {"stream": False, "background": True, "background_options": {"completion_window": tier}}
+        return {"service_tier": tier}
 
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         first = messages[0]
         if isinstance(first, AssistantMessage):
             return self._encode_answer(first, before)
+        if isinstance(first, EffortMessage):
+            change: Item = {"type": "configuration_update", "reasoning": {"effort": first.effort}}
+            return EncodedMessages(items=[change] if self._capabilities.changes_effort else [])
         items: list[Item] = []
         for entry in sorted(messages, key=lambda message: not isinstance(message, ToolMessage)):
             if isinstance(entry, ToolMessage):
@@ -191,6 +225,7 @@ class ResponsesAnswer:
         self._places: dict[str | int, _Output] = {}  # By output index and by id.
         self._calls = 0
         self._spoke = self._refused = False
+        self.removed_reasoning, self.removal = 0, ""
         self._reason: base.FinishReason | None = None
 
     @property
@@ -232,7 +267,10 @@ class ResponsesAnswer:
 
     def _on_end(self, kind: str, response: Item) -> Iterator[Delta]:
         if usage := get_table(response, "usage"):
-            yield base.UsageReport(_parse_usage(usage))
+            yield base.UsageReport(_parse_usage(usage, response))
+        if removals := get_tables(response, "input_transformations"):
+            self.removed_reasoning = len(removals)
+            self.removal = REMOVALS.get(get_text(removals[-1], "reason"), "it does not fit this conversation")
         if kind in {"response.failed", "response.cancelled"}:
             raise build_event_error({"error": response.get("error") or {"message": "The response failed."}}, self._api)
         items = get_tables(response, "output")
@@ -371,12 +409,17 @@ def _repair_output(output: _Output) -> Item:
     return item
 
 
-def _parse_usage(usage: Item) -> Usage:
+def _parse_usage(usage: Item, response: Item) -> Usage:
+    served, window = get_text(response, "service_tier"), get_table(response, "background_options")
+    tier: ServiceTier | Literal[""] = TIERS.get(get_text(window, "completion_window") or served, "")
+    is_long = get_text(get_table(response, "prompt_cache_options"), "ttl") == "12h"
     read, output_details = get_table(usage, "input_tokens_details"), get_table(usage, "output_tokens_details")
     return Usage(
         prompt_tokens=get_count(usage, "input_tokens"),
         completion_tokens=get_count(usage, "output_tokens"),
         cached_tokens=get_count(read, "cached_tokens"),
         cache_write_tokens=get_count(read, "cache_write_tokens"),
+        long_cache_tokens=get_count(read, "cache_write_tokens") if is_long else 0,
+        tier=tier,
         reasoning_tokens=get_count(output_details, "reasoning_tokens"),
     )

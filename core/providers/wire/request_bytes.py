@@ -64,6 +64,10 @@ class Wire(ABC):
     def head(self) -> Mapping[str, Any]:
         """Return the fields before the array."""
 
+    def bound_head(self) -> Mapping[str, Any]:
+        """Return the fields before the array as far as reasoning is bound to them."""
+        return self.head()
+
     @abstractmethod
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:
         """Encode a unit of the history (see `find_unit_end`) as elements of the array after `before`. The result may
@@ -142,9 +146,9 @@ class _Part(Struct, frozen=True):
 class EncodedHistory:
     """The last encoding of one history. `_data` only ever grows, so emitted prefixes stay valid."""
 
-    def __init__(self, head: bytes) -> None:
+    def __init__(self, head: bytes, bound_head: bytes) -> None:
         self._data = bytearray(head)
-        digest = hashlib.blake2b(head, digest_size=_DIGEST_BYTES)
+        digest = hashlib.blake2b(bound_head, digest_size=_DIGEST_BYTES)
         self._head = _Part(0, len(head), digest, {}, 0)
         self._messages: tuple[Message, ...] = ()
         self._parts: list[_Part] = []
@@ -242,9 +246,12 @@ class RequestEncoder:
 
     def encode(self, wire: Wire, request: ModelRequest) -> RequestBytes:
         """Return the bytes of a request. Raises what `wire` raises, without damage to the next request."""
-        head = encode_record(wire.head())[:-1] + b',"' + wire.array.encode() + b'":['
+        array = b',"' + wire.array.encode() + b'":['
+        head = encode_record(wire.head())[:-1] + array
         kind = (request.session, wire.key, head)
-        history = self._histories.pop(kind, None) or EncodedHistory(head)
+        history = self._histories.pop(kind, None)
+        if history is None:
+            history = EncodedHistory(head, encode_record(wire.bound_head())[:-1] + array)
         self._histories[kind] = history
         if len(self._histories) > MAX_HISTORIES:
             del self._histories[next(iter(self._histories))]

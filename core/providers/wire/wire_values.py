@@ -18,6 +18,14 @@ _NAME: Final = compile_lazily(r"[^A-Za-z0-9_-]")
 _ID: Final = compile_lazily(r"[!-~]{1,64}")
 MAX_NAME: Final = 64
 NO_OUTPUT: Final = "(no output)"  # For an empty result, which not every API accepts.
+# Why an API removed reasoning from a history, by its word for it.
+REMOVALS: Final = {
+    "model_mismatch": "it came from another model",
+    "prefix_mismatch": "the conversation before it has changed",
+    "organization_mismatch": "it came from another organization",
+    "end_user_mismatch": "it came from another end user",
+    "turn_boundary": "its turn has ended",
+}
 clean = make_well_formed
 
 

@@ -100,7 +100,7 @@ _WITH_NONE: Final = (
     "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
 )
 GPTS: Final = (
-    Gpt(pattern=r"gpt-6(\.\d+)?-astra|gpt-6\.[12]-sol", efforts=_FIVE, chat_tools=_WITHOUT_NONE),
+    Gpt(pattern=r"gpt-6(\.\d+)?-astra|gpt-6\.[12]-sol|gpt-5\.6-cyber", efforts=_FIVE, chat_tools=_WITHOUT_NONE),
     Gpt(pattern=r"gpt-(6|5\.6)", efforts=("none", *_FIVE), chat_tools=_WITH_NONE),
     Gpt(pattern=r"gpt-5\.[1-5]", efforts=("none", "low", "medium", "high", "xhigh")),
     Gpt(pattern=r"gpt-5|o\d", efforts=("minimal", "low", "medium", "high")),

@@ -21,7 +21,8 @@ def unsigned(before: Sequence[Item], text: str) -> str:
 class Exchange:
     """`seal`: the signature of reasoning, from the items of the answer before it and its text. `number`: of the answer,
     from 1; in `unique` answers it is part of the ids of calls. `shows_thinking`: else only its signature is told.
-    `diagnostics`: what the server says about its cache.
+    `diagnostics`: what the server says about its cache; `settings`: fields of the request that it tells as it used
+    them.
     """
 
     model: str = "tiny-1"
@@ -31,6 +32,7 @@ class Exchange:
     unique: bool = False
     shows_thinking: bool = True
     diagnostics: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
     def call_id(self, call: Call, prefix: str, index: int) -> str:
         """Empty if the call is to come without one."""

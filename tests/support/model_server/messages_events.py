@@ -21,9 +21,15 @@ def messages_events(step: Step, exchange: Exchange) -> Iterator[Event]:
     if step.chunks:
         yield from (("text", chunk["type"], chunk) for chunk in step.chunks)
         return
-    usage = messages_usage(exchange.usage)
+    usage: dict[str, Any] = messages_usage(exchange.usage)
+    if exchange.settings.get("speed"):
+        usage["speed"] = exchange.settings["speed"]
+    if (exchange.settings.get("cache_control") or {}).get("ttl") == "1h":
+        usage["cache_creation"] = {"ephemeral_1h_input_tokens": usage["cache_creation_input_tokens"]}
     head: Item = {"id": f"msg_{exchange.number}", "type": "message", "role": "assistant", "model": exchange.model}
     head |= {"content": [], "stop_reason": None, "stop_sequence": None}
+    if step.removed is not None:
+        head["input_transformations"] = list(step.removed)
     if exchange.diagnostics is not None:
         head["diagnostics"] = dict(exchange.diagnostics)
     yield "before", *_event("message_start", message={**head, "usage": {**usage, "output_tokens": 1}})

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, get_args
 
 from tests.support.model_server.catalog import Claude, claude_of
 from tests.support.model_server.prompt import Item, blocks_of
@@ -23,11 +23,15 @@ _MOST_OF_AN_IMAGE: Final = 5 * 1024 * 1024
 _ORDER: Final = ("low", "medium", "high", "xhigh", "max")
 
 
-def refused_messages(body: Mapping[str, Any], unread: list[str]) -> Iterator[Refusal]:
-    """`unread`: gets the thinking blocks that the model cannot read, which are dropped without an error."""
-    from anthropic.types.message_create_params import MessageCreateParamsNonStreaming, MessageCreateParamsStreaming
+def refused_messages(body: Mapping[str, Any], unread: list[str], betas: Sequence[str] = ()) -> Iterator[Refusal]:
+    """`unread`: gets the thinking blocks that the model cannot read, which are dropped without an error. `betas`: what
+    its header names, without which the fields of a beta are unknown."""
+    from anthropic.types import message_create_params as stable
+    from anthropic.types.beta import message_create_params as beta
 
-    params = MessageCreateParamsStreaming if body.get("stream") else MessageCreateParamsNonStreaming
+    yield from _betas(body, betas)
+    types = beta if betas else stable
+    params = types.MessageCreateParamsStreaming if body.get("stream") else types.MessageCreateParamsNonStreaming
     untyped = {key: value for key, value in body.items() if key not in _SAMPLING}  # the SDK has left them out
     for place, _, message in faults_of(params, untyped):
         yield Refusal(message=f"{'.'.join(map(str, place))}: {message}")
@@ -39,6 +43,33 @@ def refused_messages(body: Mapping[str, Any], unread: list[str]) -> Iterator[Ref
     yield from _content(body)
     yield from _calls(body["messages"])
     yield from broken_seals(body, bound=claude.bound, unread=unread)
+
+
+def _betas(body: Mapping[str, Any], betas: Sequence[str]) -> Iterator[Refusal]:
+    """As platform.claude.com describes fast mode, effort per message, compaction on demand and pre-warming."""
+    from anthropic.types.anthropic_beta_param import AnthropicBetaParam
+
+    known = {name for branch in get_args(AnthropicBetaParam) for name in get_args(branch)}
+    for name in betas:
+        if name not in known:
+            yield from _refusals(f"Unexpected value(s) `{name}` for the `anthropic-beta` header.")
+    changes = [message for message in body["messages"] if "output_config" in message]
+    if changes and "mid-conversation-output-config-2026-07-01" not in betas:
+        yield from _refusals("messages: output_config: Extra inputs are not permitted")
+    if changes and not re.match(r"claude-(fable|mythos)-5-[12]|claude-(opus-5|sonnet-5-5|haiku-5-5)", body["model"]):
+        yield from _refusals("messages: output_config is not supported on this model.")
+    if "compaction" in body and ("compact-2026-09-04" not in betas or "context_management" in body):
+        yield from _refusals("compaction: Extra inputs are not permitted")
+    blocks = [block for _, block in blocks_of(body["messages"]) if block["type"] == "compaction"]
+    if blocks and ("compact-2026-09-04" not in betas or body["messages"][0]["content"][:1] != blocks):
+        yield from _refusals("messages: a `compaction` block must be the first block of `messages`")
+    if body.get("speed") and not re.match(r"claude-(opus-5|opus-4-8|(fable|mythos)-5-2)", body["model"]):
+        yield from _refusals(f"`speed` is not supported for {body['model']}.")
+    needs_beta = re.match(r"claude-opus-(5$|4-8)", body["model"])
+    if body.get("speed") and needs_beta and "fast-mode-2026-02-01" not in betas:
+        yield from _refusals("speed: Extra inputs are not permitted")
+    if body["max_tokens"] == 0 and body.get("stream"):
+        yield from _refusals("stream: must be false when max_tokens is 0")
 
 
 def _refusals(*messages: str) -> Iterator[Refusal]:
@@ -117,16 +148,20 @@ def _content(body: Mapping[str, Any]) -> Iterator[Refusal]:
     messages: list[Item] = body["messages"]
     if not messages:
         yield from _refusals("messages: at least one message is required")
-    elif messages[0]["role"] != "user":
+    elif messages[0]["role"] != "user" and messages[0]["content"][0]["type"] != "compaction":
         yield from _refusals('messages: first message must use the "user" role')
     for place, message in enumerate(messages):
-        if not message["content"] and place < len(messages) - 1:
+        if not message["content"] and place < len(messages) - 1 and "output_config" not in message:
             detail = "all messages must have non-empty content except for the optional final assistant message"
             yield from _refusals(f"messages.{place}: {detail}")
     system = body.get("system", "")
     blocks = [block for _, block in blocks_of(messages)] + (system if isinstance(system, list) else [])
     yield from _texts(blocks)
     yield from _images(blocks)
+    ttls = [part["cache_control"].get("ttl", "5m") for part in [*(system or ()), *blocks] if "cache_control" in part]
+    ttls += [body["cache_control"].get("ttl", "5m")] if body.get("cache_control") else []
+    if "1h" in ttls[ttls.index("5m") :] if "5m" in ttls else False:
+        yield from _refusals("a ttl='1h' cache_control block must not come after a ttl='5m' cache_control block")
     marks = sum("cache_control" in part for part in [*blocks, *body.get("tools", ())])
     marks += bool(body.get("cache_control"))
     if marks > 4:
@@ -215,7 +250,7 @@ def _results(place: int, blocks: list[Item], open_calls: list[str]) -> Iterator[
 def _turns(messages: list[Item]) -> list[tuple[str, list[Item]]]:
     """Consecutive messages of one role are one turn, as the API reads them."""
     turns: list[tuple[str, list[Item]]] = []
-    for role, block in blocks_of(messages):
+    for role, block in blocks_of([message for message in messages if message["role"] != "system"]):
         if not turns or turns[-1][0] != role:
             turns.append((role, []))
         turns[-1][1].append(block)

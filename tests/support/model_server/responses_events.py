@@ -35,6 +35,7 @@ def _whole(step: Step, exchange: Exchange) -> Iterator[Event]:
     done: list[Item] = []
     for index, part in enumerate(step.in_order()):
         yield from _item(part, index, step, exchange, done)
+    base = base if step.removed is None else {**base, "input_transformations": list(step.removed)}
     closed = {**base, "output": done, "usage": responses_usage(exchange.usage) if exchange.usage else None}
     if step.finish == "failed":
         error = {"code": step.error_type or "server_error", "message": step.error}
@@ -64,6 +65,7 @@ def _base(exchange: Exchange) -> Item:
         "tools": [],
         "usage": None,
         **diagnostics,
+        **{name: value for name, value in exchange.settings.items() if name not in {"speed", "cache_control"}},
     }
 
 

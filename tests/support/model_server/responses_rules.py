@@ -51,6 +51,7 @@ def refused_response(body: Mapping[str, Any], history: GivenItems, remarks: list
         yield typed_refusal(fault)
         return
     yield from _options(body, gpt_of(body["model"]))
+    yield from _economy(body, gpt_of(body["model"]))
     yield from _tools(body.get("tools", ()))
     items = body["input"] if isinstance(body["input"], list) else []
     yield from _calls(items)
@@ -103,6 +104,25 @@ def _options(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
     yield from wrong_effort(reasoning.get("effort"), gpt, body["model"], "reasoning.effort")
     if not gpt.freeform and any(tool["type"] == "custom" for tool in body.get("tools", ())):
         yield Refusal(message="Custom tools are not supported with this model.", param="tools")
+
+
+def _economy(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
+    """As the guides to background mode, prompt caching, flex processing and changes of the effort describe them."""
+    window = (body.get("background_options") or {}).get("completion_window", "soonest")
+    if window != "soonest" and (not body.get("background") or body.get("stream") or body.get("service_tier")):
+        detail = "requires background=true, Standard processing, and stream=false or omitted."
+        yield Refusal(message=f"completion_window '{window}' {detail}", param="background_options.completion_window")
+    if gpt is None:
+        return
+    if body.get("prompt_cache_options") and not re.match(r"gpt-(6|5\.6)", body["model"]):
+        yield unsupported("prompt_cache_options")
+    if body.get("service_tier") == "flex" and body["model"].startswith("gpt-6.2"):
+        yield unsupported("service_tier")
+    changes = [item for item in body["input"] if isinstance(item, dict) and item.get("type") == "configuration_update"]
+    if changes and not body["model"].startswith("gpt-6"):
+        yield Refusal(message="The 'configuration_update' item type is not supported with this model.", param="input")
+    for change in changes:
+        yield from wrong_effort(change["reasoning"]["effort"], gpt, body["model"], "input.reasoning.effort")
 
 
 def _too_long(path: str, limit: int, length: int) -> Refusal:

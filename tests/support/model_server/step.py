@@ -61,11 +61,11 @@ class Step:
     completion, cached, cache_write, reasoning; None = the server counts, {} = none is told. `finish`: the wire's
     own reason, or `length`, `refused`, `context_full`, `paused`, `failed` (responses: with `error`). `piece`:
     characters in a delta. `chunks`: these JSON objects instead of generated ones; `raw`: this text as the whole
-    stream; `flood`: this for ever after. `cut` drops the connection, `hang` stops sending, `hold` does so until the
-    server is released, and `error_at` sends the error as an event: before any event, in the text, or in the
-    arguments of the first call. `write_size`: bytes in one write, 0 = an event a write. `rate`: deltas per second,
-    0 = as fast as it goes. `status` other than 200 is answered with `error`, or with `body` as it stands;
-    `echo_key` puts the key of the request into the error.
+    stream; `flood`: this for ever after; `removed`: the `input_transformations` that are told. `cut` drops the
+    connection, `hang` stops sending, `hold` does so until the server is released, and `error_at` sends the error as
+    an event: before any event, in the text, or in the arguments of the first call. `write_size`: bytes in one write,
+    0 = an event a write. `rate`: deltas per second, 0 = as fast as it goes. `status` other than 200 is answered with
+    `error`, or with `body` as it stands; `echo_key` puts the key of the request into the error.
     """
 
     text: str = ""
@@ -82,6 +82,7 @@ class Step:
     chunks: Sequence[Any] = ()
     raw: str = ""
     flood: str = ""
+    removed: Sequence[Mapping[str, Any]] | None = None
     cut: Place = ""
     hang: Place = ""
     hold: Place = ""

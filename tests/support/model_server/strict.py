@@ -20,6 +20,7 @@ from tests.support.model_server.responses_rules import GivenItems, refused_respo
 from tests.support.model_server.step import Call, Step, Think
 from tests.support.model_server.thinking_seals import seal
 
+TOLD: Final = ("service_tier", "prompt_cache_options", "background_options", "speed", "cache_control")
 _NO_JSON: Final = {
     "anthropic": "The request body is not valid JSON: no low surrogate in string",
     "openai": "We could not parse the JSON body of your request. The OpenAI API expects a JSON payload.",
@@ -40,14 +41,14 @@ class StrictRules:
     _items: GivenItems = field(default_factory=GivenItems)
     _messages: GivenMessages = field(default_factory=GivenMessages)
 
-    def judge(self, dialect: str, raw: bytes) -> Refusal | None:
-        """Why a request is refused, None: it is not."""
-        refusal = next(self._violations(dialect, raw), None)
+    def judge(self, dialect: str, raw: bytes, betas: Sequence[str] = ()) -> Refusal | None:
+        """Why a request is refused, None: it is not. `betas`: those of its header."""
+        refusal = next(self._violations(dialect, raw, betas), None)
         if refusal is not None:
             self.refusals.append(refusal)
         return refusal
 
-    def _violations(self, dialect: str, raw: bytes) -> Iterator[Refusal]:
+    def _violations(self, dialect: str, raw: bytes, betas: Sequence[str]) -> Iterator[Refusal]:
         try:
             body = json.loads(raw)
             json.dumps(body, ensure_ascii=False).encode()
@@ -57,7 +58,7 @@ class StrictRules:
         match dialect:
             case "anthropic":
                 unread: list[str] = []
-                yield from refused_messages(body, unread)
+                yield from refused_messages(body, unread, betas)
                 self.remarks += [f"messages.{path}: model_mismatch" for path in unread]
             case "responses":
                 yield from refused_response(body, self._items, self.remarks)
@@ -81,6 +82,7 @@ class StrictRules:
             unique=True,
             shows_thinking=dialect != "anthropic" or _shows(body),
             diagnostics=self._diagnostics(dialect, body, asked),
+            settings={name: body[name] for name in TOLD if name in body},
         )
         self._remember(dialect, step, exchange)
         return exchange

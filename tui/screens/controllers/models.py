@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, get_args
+from typing import TYPE_CHECKING, Final, Literal, cast, get_args
 
 from core.protocol import commands, queries
-from core.protocol.commands import EffortSet, ModelSet
-from core.protocol.messages import Effort
+from core.protocol.commands import EffortSet, ModelSet, TierSet
+from core.protocol.messages import Effort, TierChoice
 from core.protocol.models import ProviderStatus, RouteRow
 from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesAnswer, RoutesQuery
 from tui.bridge import SessionRequest
@@ -87,6 +87,22 @@ class ModelController(Controller):
         title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"
         dialog = PickerDialog(title, options, current=row.effort or DEFAULT_EFFORT, explanation=explanation)
         return await self.context.ask(dialog) or ""
+
+    @in_worker("picker")
+    async def action_choose_tier(self, name: str = "") -> None:
+        """Set the service tier; without a name, switch the fast one on or off."""
+        answer = await self.context.query(RoutesQuery(), RoutesAnswer, "Not available now.")
+        row = answer.rows[0] if answer and answer.rows else RouteRow(job="chat")
+        tier = {"on": "fast", "off": "standard"}.get(name, name) or ("standard" if row.tier == "fast" else "fast")
+        factors = dict(zip(row.tiers, row.tier_factors, strict=True)) | {"standard": 1.0}
+        if tier not in factors:
+            offered = ", ".join(f"{known} (×{factor:g})" for known, factor in factors.items() if known != "standard")
+            hint = f"It has {offered}." if offered else "It has no other than the standard one."
+            self.context.notify_user(f"{row.model or 'This model'} has no service tier {tier!r}.", hint, is_error=True)
+            return
+        if await self.context.submit(TierSet(tier=cast("TierChoice", tier))):
+            price = f"{factors[tier]:g} × the standard price" if factors[tier] != 1 else "the standard price"
+            self.context.notify_user(f"Service tier {tier}: {price}, from the next turn on.")
 
     @in_worker("picker")
     async def action_show_models(self, _: str = "") -> None:

@@ -24,6 +24,9 @@ class PlainWire:
     def head(self):
         return {"model": self.request.model, "system": self.request.system}
 
+    def bound_head(self):
+        return self.head()
+
     def encode(self, messages, before):
         self.encoded += messages
         first = messages[0]
