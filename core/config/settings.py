@@ -168,10 +168,17 @@ class SessionSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     keep_runs_days: Count = 30
 
 
+Compactor = Literal["session", "small", "server"]
+
+
 class ContextSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`compact_at`: when older messages are summarised: at this share of the window, or of what a prompt may have
-    before it costs more, or at this number of tokens; `window` 0 = the model's."""
+    before it costs more, or at this number of tokens. `compactor`: who does it, the session's model, the `small` one,
+    or the model's API where it can. `prewarm`: the API reads a resumed conversation into its cache before you write.
+    `window` 0 = the model's."""
 
+    compactor: Compactor = "session"
+    prewarm: bool = False
     compact_at: Annotated[int, Meta(ge=1_000)] | Annotated[float, Meta(ge=0.1, le=0.98)] = 0.85
     window: Count = 0
 

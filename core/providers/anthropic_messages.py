@@ -53,6 +53,7 @@ MARK: Final = {"type": "ephemeral"}
 LONG_MARK: Final = {"type": "ephemeral", "ttl": "1h"}
 CONTINUATION: Final = "(continue)"
 SEARCH: Final = "web_search_20250305"  # The version that every model with a search accepts.
+COMPACTION: Final = "compaction"
 MAX_SEARCHES: Final = 5  # Per answer.
 THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 DEFAULT_ANSWER: Final = 32_000
@@ -151,8 +152,11 @@ class MessagesWire(Wire):
         return EncodedMessages(items=[{"role": "user", "content": content}] if content else [])
 
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
-        lead: list[Block] = [{"role": "user", "content": _build_text_blocks(CONTINUATION)}] if before.is_empty else []
-        wire_answer = None if lead else self._find_reusable(message, binding=before.binding)
+        wire_answer = self._find_reusable(message, binding=before.binding)
+        is_summary = wire_answer is not None and has_compaction(wire_answer)
+        needs_lead = before.is_empty and not is_summary
+        lead: list[Block] = [{"role": "user", "content": _build_text_blocks(CONTINUATION)}] if needs_lead else []
+        wire_answer = None if needs_lead else wire_answer
         blocks = wire_answer.items if wire_answer is not None else ()
         ids = [str(block.get("id")) for block in blocks if block.get("type") == "tool_use"]
         if wire_answer is not None and ids == [call.wire_id for call in message.tool_calls]:
@@ -179,6 +183,11 @@ class MessagesWire(Wire):
         data = self._encode_base64(attachment)
         title = {"title": clean(attachment.name)} if kind == "document" and attachment.name else {}
         return {"type": kind, "source": {"type": "base64", "media_type": attachment.media_type, "data": data}, **title}
+
+
+def has_compaction(answer: WireAnswer | None) -> bool:
+    """Return True if an answer is the API's own summary of what was before it."""
+    return answer is not None and any(block.get("type") == COMPACTION for block in answer.items)
 
 
 def _build_search(search: HostedSearch) -> Block:

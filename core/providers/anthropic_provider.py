@@ -11,21 +11,31 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from core.errors import ContextOverflow, ProviderError
-from core.protocol.messages import AssistantMessage, EffortMessage, Message
-from core.providers.anthropic_messages import DISPENSABLE, LOSSES, MessageAnswer, MessagesWire, build_options
-from core.providers.base import AnswerReport, Delta, ModelRequest, RequestReport
+from core.protocol.messages import AssistantMessage, EffortMessage, Message, Usage
+from core.providers.anthropic_messages import (
+    COMPACTION,
+    DISPENSABLE,
+    LOSSES,
+    MessageAnswer,
+    MessagesWire,
+    build_options,
+    has_compaction,
+)
+from core.providers.base import AnswerReport, CompactedHistory, Delta, ModelRequest, RequestReport, UsageReport
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
 from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder, has_reasoning
+from core.providers.wire.wire_values import get_tables, get_text
 from core.records import parse_json
 
 OFFICIAL_HOST: Final = "api.anthropic.com"
 INTERLEAVED: Final = "interleaved-thinking-2025-05-14"  # Enables thinking between calls within a budget.
 FAST: Final = "fast-mode-2026-02-01"  # Some models need it for a speed.
 EFFORTS: Final = "mid-conversation-output-config-2026-07-01"
+COMPACT: Final = "compact-2026-09-04"
 REMOVALS: Final = "thinking-binding-controls-2026-08-01"  # Reports the thinking that was removed.
 MAX_SESSIONS: Final = 32  # Sessions whose last answer is remembered.
 _GRACE_SECONDS: Final = 0.5  # Seconds to wait for the end of the stream once the message is complete.
@@ -80,6 +90,38 @@ class AnthropicProvider(SdkProvider):
     def can_search(self, _model: str) -> bool:
         return True
 
+    async def compact(self, request: ModelRequest) -> CompactedHistory:
+        """Have the API summarise a history. Raises `ProviderError`."""
+        try:
+            answer = await self._ask_once(request, {"compaction": {"type": "summarize"}})
+        except Exception as error:
+            raise build_exception_error(error, self._build_api(request.model)) from None
+        blocks = [block for block in get_tables(answer, "content") if block.get("type") == COMPACTION]
+        text = get_text(blocks[0], "content") if blocks else ""
+        if not text:
+            raise ProviderError(f"{self._endpoint.label} wrote no summary.", code="bad_answer")
+        return CompactedHistory(items=(blocks[0],), text=text, usage=parse_usage(answer), is_first=True)
+
+    async def warm_up(self, request: ModelRequest) -> Usage:
+        """Have the API read a request into its cache without an answer. Raises `ProviderError`."""
+        try:
+            answer = await self._ask_once(request, {"max_tokens": 0})
+        except Exception as error:
+            raise build_exception_error(error, self._build_api(request.model)) from None
+        return parse_usage(answer)
+
+    async def _ask_once(self, request: ModelRequest, fields: dict[str, Any]) -> object:
+        """Send the request as it would be sent, with other options, and return the whole answer."""
+        capabilities = self._find_capabilities(request.model, "messages")
+        refused_names = self._refused.setdefault(request.model, set())
+        wire = self._build_wire(request, capabilities, refused_names)
+        options = self._build_options(request, capabilities, refused_names) | {"stream": False} | fields
+        options.pop("diagnostics", None)
+        body = self._encoder.encode(wire, request).build_body(options)
+        headers = {"anthropic-beta": ",".join(self._list_betas(request, options))}
+        client, _ = await self._open_client()
+        return await client.post("/v1/messages", cast_to=object, content=body, options={"headers": headers})
+
     async def _send(self, request: ModelRequest) -> tuple[Any, RequestBytes]:
         """Open the stream of events. An optional field that the server refuses is left out from then on."""
         capabilities = self._find_capabilities(request.model, "messages")
@@ -119,6 +161,7 @@ class AnthropicProvider(SdkProvider):
             FAST: "speed" in options,
             EFFORTS: any(isinstance(message, EffortMessage) for message in request.messages),
             REMOVALS: has_thinking(request.messages),
+            COMPACT: "compaction" in options or any(map(_is_summary, request.messages)),
         }
         return [beta for beta, is_wanted in wanted.items() if is_wanted]
 
@@ -164,6 +207,17 @@ class AnthropicProvider(SdkProvider):
 def has_thinking(messages: Sequence[Message]) -> bool:
     """Return True if thinking of earlier answers may be sent back."""
     return any(isinstance(message, AssistantMessage) and has_reasoning(message.wire) for message in messages)
+
+
+def _is_summary(message: Message) -> bool:
+    return isinstance(message, AssistantMessage) and has_compaction(message.wire)
+
+
+def parse_usage(answer: object) -> Usage:
+    """Return the tokens of an answer that was not streamed."""
+    reader = MessageAnswer(set())
+    reports = [delta.usage for delta in reader.feed(answer) if isinstance(delta, UsageReport)]
+    return reports[-1] if reports else Usage()
 
 
 def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused_names: set[str]) -> str:

@@ -163,6 +163,32 @@ class SearchingProvider(Protocol):
         """Return True if, as far as is known, the model understands a request with `search`."""
 
 
+class CompactedHistory(Struct, frozen=True, kw_only=True):
+    """The summary that an API made of a history. `items`: what stands for the history from now on, unchanged; `text`:
+    the summary if it can be read, else ""; `is_first`: nothing may be before it in a request."""
+
+    items: tuple[dict[str, Any], ...]
+    text: str = ""
+    usage: Usage = Usage()
+    is_first: bool = False
+
+
+@runtime_checkable
+class CompactingProvider(Protocol):
+    """A model API that may summarise a history itself."""
+
+    async def compact(self, request: ModelRequest) -> CompactedHistory:
+        """Return the summary of a request's messages. Raises `ProviderError`."""
+
+
+@runtime_checkable
+class WarmingProvider(Protocol):
+    """A model API that may read a request into its cache without an answer."""
+
+    async def warm_up(self, request: ModelRequest) -> Usage:
+        """Have the API read a request, and return what that used. Raises `ProviderError`."""
+
+
 class Suggestion(Struct, frozen=True, kw_only=True):
     """A suggestion for the user's next prompt, and the mode for it ("" = any)."""
 

@@ -103,7 +103,7 @@ async def test_a_session_that_was_only_warmed_leaves_nothing_behind(project):
 
 
 async def test_the_small_model_writes_the_notes_of_a_compaction(project):
-    configured('small_model = "directed/small"\n')
+    configured('small_model = "directed/small"\n[context]\ncompactor = "small"\n')
     models = {
         MODEL: DirectedModel([calls(BIG), calls(BIG), says("One.", usage=FULL)]),
         "directed/small": DirectedModel([]),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.protocol.messages import EffortMessage, Usage, UserMessage
+from core.protocol.messages import AssistantMessage, EffortMessage, Usage, UserMessage, WireAnswer
 from core.providers.base import RequestReport
 from tests.support import wires
 from tests.support.makers import makers_own
@@ -223,3 +223,65 @@ async def test_another_host_with_these_models_gets_none_of_it():
         assert not {"speed", "service_tier", "prompt_cache_options"} & sent.json.keys()
         assert b'"ttl"' not in sent.raw
         assert betas_of(sent) == []
+
+
+@pytest.mark.parametrize("model", [SONNET, GPT])
+async def test_an_api_summarises_a_history_and_takes_its_summary_back(monkeypatch, model):
+    thought = Step(parts=[Think(text="Hm. " * 40), Say(text="One.")])
+    async with makers_own(monkeypatch, thought, "THE SUMMARY", "Two.", "Three.") as server:
+        provider = connect(server, wire_of(model))
+        name = f"{provider.name}/{model}"
+        first = UserMessage(content="First.")
+        answer = (await ask(provider, request(first, model=model, session="s"))).message(name)
+        summary = await provider.compact(request(first, answer, model=model, session="s"))
+        wire = WireAnswer(wire="messages" if summary.is_first else "responses", items=summary.items)
+        kept = AssistantMessage(content="what was", model=name, wire=wire)
+        start = (kept, first) if summary.is_first else (first, kept)
+        history = [*start, UserMessage(content="Next.")]
+        history.append((await ask(provider, request(*history, model=model, session="s"))).message(name))
+        await ask(provider, request(*history, UserMessage(content="And?"), model=model, session="s"))
+        elsewhere = connect(server, "openai")
+        await provider.close()
+        await elsewhere.close()
+    assert server.rules.refusals == []
+    assert wires.breaks(server.answered[-2:]) == []
+    assert summary.text == ("THE SUMMARY" if model == SONNET else "")
+    assert summary.usage.prompt_tokens > 0
+    for sent in server.answered[-2:]:
+        assert b'"type":"compaction"' in sent.raw
+        assert b"what was" not in sent.raw
+    if model == SONNET:
+        assert "compaction" not in server.answered[-1].json
+        assert [("compact-2026-09-04" in betas_of(sent)) for sent in server.answered] == [False, True, True, True]
+    else:
+        assert server.answered[1].path.endswith("/responses/compact")
+        assert b'"encrypted_content":"gAAAAAB' in server.answered[1].raw
+
+
+async def test_a_summary_is_text_for_another_model(monkeypatch):
+    async with makers_own(monkeypatch, "Two.") as server:
+        provider = connect(server, "anthropic")
+        block = {"type": "compaction", "content": "THE SUMMARY", "signature": "c2ln"}
+        kept = AssistantMessage(
+            content="THE SUMMARY", model="anthropic/other", wire=WireAnswer(wire="messages", items=(block,))
+        )
+        await ask(provider, request(kept, UserMessage(content="Next."), model=OPUS))
+        await provider.close()
+    assert server.rules.refusals == []
+    messages = server.answered[0].json["messages"]
+    assert [message["role"] for message in messages] == ["user", "assistant", "user"]
+    assert messages[1]["content"] == [{"type": "text", "text": "THE SUMMARY"}]
+
+
+@pytest.mark.parametrize("model", [SONNET, GPT])
+async def test_a_cache_is_warmed_without_an_answer_and_the_request_then_hits_it(monkeypatch, model):
+    async with makers_own(monkeypatch, "", "Two.") as server:
+        provider = connect(server, wire_of(model))
+        asked = request(UserMessage(content="First. " * 300), model=model, session="s", effort="high")
+        used = await provider.warm_up(asked)
+        await ask(provider, asked)
+        await provider.close()
+    assert server.rules.refusals == []
+    assert used.cache_write_tokens > 0
+    (_, before), (prompt, cached) = wires.cached(server)
+    assert (before, cached) == (0, prompt)

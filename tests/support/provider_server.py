@@ -34,7 +34,9 @@ if __name__ == "__main__":
 
 from tests.support.model_server.catalog import listed
 from tests.support.model_server.exchange import Exchange
-from tests.support.model_server.responses_events import responses_events
+from tests.support.model_server.messages_events import whole_message
+from tests.support.model_server.responses_events import responses_events, responses_usage
+from tests.support.model_server.responses_rules import refused_compaction
 from tests.support.model_server.step import DEFAULT_USAGE
 from tests.support.model_server.strict import StrictRules
 from tests.support.provider_streams import Dialect, Step, error_body, events, step_from
@@ -133,15 +135,9 @@ class ProviderServer:
 
     async def _answer(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
         """Whether the connection can be used again."""
-        path = request.path.partition("?")[0]
-        dialect = DIALECTS.get(path)
-        if request.method == "GET" and path.startswith(("/v1/models", "/v1/responses/")):
-            is_models = path.startswith("/v1/models")
-            answer = self._models(path.removeprefix("/v1/models").strip("/")) if is_models else self._look()
-            await _send(writer, *answer)
-            return True
+        dialect = DIALECTS.get(request.path.partition("?")[0])
         if request.method != "POST" or dialect is None:
-            await _send(writer, 404, json.dumps({"detail": "Not Found"}))
+            await _send(writer, *self._answer_other(request))
             return True
         betas = list(filter(None, request.headers.get("anthropic-beta", "").split(",")))
         refusal = self.rules.judge(dialect, request.raw, betas) if self.rules else None
@@ -149,18 +145,53 @@ class ProviderServer:
             await _send(writer, refusal.status, refusal.body(anthropic=dialect == "anthropic"))
             return True
         step = self._next_step(request)
-        if dialect == "responses" and request.json.get("background") and step.status == 200:
-            self._background = self._play_whole(step, request)
-            await _send(writer, 200, json.dumps({**self._background[-1], "status": "queued", "output": []}))
-            return True
         if step.status != 200 or step.body:
             await _send(writer, step.status, error_body(step, dialect, request.key), step.headers)
             return True
+        if (whole := self._play_at_once(step, dialect, request)) is not None:
+            await _send(writer, 200, json.dumps(whole))
+            return True
         return await self._stream(step, dialect, request, reader, writer)
 
-    def _look(self) -> tuple[int, str]:
-        """Status and body of the next state of the response in the background."""
-        return (200, json.dumps(self._background.pop(0))) if self._background else (404, "{}")
+    def _answer_other(self, request: Request) -> tuple[int, str]:
+        """Status and body of what is no conversation."""
+        path = request.path.partition("?")[0]
+        if path == "/v1/responses/compact":
+            return self._compact(request)
+        if request.method == "GET" and path.startswith("/v1/models"):
+            return self._models(path.removeprefix("/v1/models").strip("/"))
+        if request.method == "GET" and path.startswith("/v1/responses/") and self._background:
+            return 200, json.dumps(self._background.pop(0))
+        return 404, json.dumps({"detail": "Not Found"})
+
+    def _play_at_once(self, step: Step, dialect: Dialect, request: Request) -> dict[str, Any] | None:
+        """The whole answer to a request that wants no stream: its cache warmed, a summary, an answer that comes later;
+        None: it wants one."""
+        body = request.json
+        if (body.get("prompt_cache_options") or {}).get("prewarm"):
+            usage = responses_usage(self._exchange(step, dialect, request).usage)
+            return {"id": "resp_w", "object": "response", "status": "completed", "output": [], "usage": usage}
+        if dialect == "responses" and body.get("background"):
+            self._background = self._play_whole(step, request)
+            return {**self._background[-1], "status": "queued", "output": []}
+        if dialect == "anthropic" and ("compaction" in body or body.get("max_tokens") == 0):
+            return whole_message(step, self._exchange(step, dialect, request), body)
+        return None
+
+    def _compact(self, request: Request) -> tuple[int, str]:
+        """Status and body of a summary, as POST /responses/compact makes it: the user's messages, and one item."""
+        step = self._next_step(request)
+        refusal = refused_compaction(request.json)
+        if refusal is not None and self.rules is not None:
+            self.rules.refusals.append(refusal)
+            return refusal.status, refusal.body(anthropic=False)
+        if step.status != 200:
+            return step.status, error_body(step, "responses", request.key)
+        said = [item for item in request.json["input"] if item.get("role") == "user"]
+        summary = {"type": "compaction", "id": "cmp_1", "encrypted_content": step.text}
+        usage = {"input_tokens": 9_000, "output_tokens": 90, "total_tokens": 9_090}
+        answer = {"id": "resp_c", "object": "response.compaction", "created_at": 1, "output": [*said, summary]}
+        return 200, json.dumps({**answer, "usage": usage})
 
     def _play_whole(self, step: Step, request: Request) -> list[dict[str, Any]]:
         """The states of a response that is made in the background, as they are told one after the other."""

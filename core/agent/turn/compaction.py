@@ -7,23 +7,26 @@ the notes; if that fails, they are a list of the steps.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.agent.answer.side_requests import SideRequests
+from core.agent.answer.side_requests import SideRequests, record_usage
 from core.agent.base.prompt_tags import escape_tags
 from core.agent.context.dropped_reasoning import notify_shortened, strip_bound_reasoning
 from core.agent.context.memory import ModelMemory
+from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import append_reminder
 from core.agent.context.sent_attachments import format_placeholder
 from core.agent.context.skills import render_pinned
 from core.agent.context.token_meter import measure_messages
 from core.agent.context.turn_context import TurnContext
+from core.agent.turn.prompt_setup import build_request
 from core.errors import ProviderError
 from core.hooks.dialect_names import HookEvent
 from core.hooks.session_hooks import HookOccasion, SessionHooks
@@ -31,7 +34,16 @@ from core.patterns import compile_lazily
 from core.plans.todo_graph import select_current
 from core.prompts import render
 from core.protocol.events import AnyEvent, ContextCompacted, ContextDropped, DroppedSpan, Notice
-from core.protocol.messages import AssistantMessage, EffortMessage, Message, ToolMessage, UserMessage
+from core.protocol.messages import (
+    AssistantMessage,
+    EffortMessage,
+    Message,
+    ToolMessage,
+    UserMessage,
+    WireAnswer,
+    WireProtocol,
+)
+from core.providers.base import CompactedHistory, CompactingProvider, ModelRequest
 from core.shell.long_output import OUTPUT_FILE, shorten_middle, spill_output
 from core.state.session import SessionState
 from core.text.counting import count
@@ -41,18 +53,36 @@ DEFAULT_SHARE = 0.85
 LARGEST_SHARE = 0.98
 TAIL_SHARE = 0.25
 USER_MESSAGES_SHARE = 0.4
-NOTES_WORDS = 900
-MAX_NOTES_TOKENS = 4_000
+LEAST_WORDS, MOST_WORDS = 900, 2_500
+SMALL_WINDOW, WORDS_PER_TOKEN = 100_000, 1_600 / 900_000
+TOKENS_PER_WORD = 4
+MAX_LISTED = 8_000  # characters of the steps that stand for an API's summary at another model
+MAX_RULES, MAX_RULE = 8_000, 600  # characters of the user's prohibitions, together and each
+IN_SUMMARY = "They are in the summary before this message."
 _CALL, _RESULT, _MESSAGE = 600, 1_500, 4_000  # characters of one call, result or message in the input for the notes
 MIN_DROPPED, KEPT_CHARS = 4_000, 400  # characters of a result that is dropped, and of those that are kept
 DROPPED_SHARE = 0.3  # of all tokens: dropping less than that is not worth a request without its cache
 DROPPED_RESULT = "\n[… {:,} characters of this result were dropped to make room; {} …]"
 _shorten = partial(shorten_middle, unit="characters left out")
+_TAGS = compile_lazily(r"</?[a-z_]+>|<system_reminder>.*?</system_reminder>", re.DOTALL)
+_SENTENCE = compile_lazily(r"(?:[^.!?。！？\n]|[.!?](?=[^\s.!?]))+[.!?。！？]*")
+# Words that forbid, in the languages that users write most.
+_PROHIBITION = compile_lazily(
+    r"\b(never|don['’]?t|do not|must not|mustn['’]?t|may not|should not|shouldn['’]?t|no longer|avoid|leave \S+ alone"
+    r"|keep (out|away|off)|under no circumstances|nie(mals)?|nicht|kein\w*|verboten|jamais|interdit\w*|ne \S+ pas"
+    r"|nunca|jam[aá]s|no (toques|uses|cambies|hagas)|n[aã]o|mai|non (usare|toccare)|никогда|нельзя|не)\b"
+    r"|不要|不得|禁止|别|勿|しないで|してはいけ|하지 ?마",
+    re.IGNORECASE,
+)
 _ATTACHED = compile_lazily(r"<attached_files>\n.*\n</attached_files>\n*", re.DOTALL)
 
 
+BuildRequest = Callable[[Sequence[Message]], Awaitable[ModelRequest]]
+
+
 class Compactor(Struct, frozen=True):
-    """The compaction of one session's history. `window`: the tokens that a request may have, 0 = not known."""
+    """The compaction of one session's history. `window`: the tokens that a request may have, 0 = not known.
+    `compactor`: see `ContextSettings`; `build_request`: builds a request of a history to the current model."""
 
     state: SessionState
     memory: ModelMemory
@@ -60,6 +90,8 @@ class Compactor(Struct, frozen=True):
     emit: Callable[[AnyEvent], None]
     window: int
     hooks: SessionHooks
+    compactor: Literal["session", "small", "server"] = "session"
+    build_request: BuildRequest | None = None
 
     def drop_results(self, prefix_bytes: int, directory: Path) -> bool:
         """Drop the large results of earlier steps from what the model sees, if that makes enough room. They are kept in
@@ -92,15 +124,16 @@ class Compactor(Struct, frozen=True):
         )
         return True
 
-    async def compact(self, prefix_bytes: int, *, is_full: bool = False, is_asked: bool = False) -> None:
-        """Replace the history. Emits `context.compacted`, or nothing if it would not help or a hook refuses it.
+    async def compact(self, prefix_bytes: int, *, is_full: bool = False, is_asked: bool = False) -> bool:
+        """Replace the history. Emits `context.compacted` and returns True, unless it would not help or a hook refuses
+        it.
 
         `is_full`: the model reported a full window, so the window is at most the size of the last request, whatever is
         known of it; `is_asked`: the user requested it.
         """
         trigger = "manual" if is_asked else "auto"
         if await self._is_refused(prefix_bytes, trigger, is_full=is_full):
-            return
+            return False
         meter, messages = self.memory.meter, list(self.state.messages)
         before = meter.count_tokens(prefix_bytes, messages)
         window = self.window or UNKNOWN_WINDOW
@@ -108,19 +141,20 @@ class Compactor(Struct, frozen=True):
         cut = _find_cut(messages, meter.estimate, round(window * TAIL_SHARE))
         older, tail = messages[:cut], messages[cut:]
         if not older and not is_full and before <= window * TAIL_SHARE:
-            return  # Clipping results would void all reasoning, and save little.
-        notes = ""
+            return False  # Clipping results would void all reasoning, and save little.
+        notes, summary = "", None
         if not any(isinstance(message, AssistantMessage | ToolMessage) for message in older):
             tail = _clip_results(tail)
         else:
-            notes = await self._write_notes(older, window)
-        user_messages = _select_user_messages(older, round(window * USER_MESSAGES_SHARE * 4))
+            summary = await self._have_summarised(older) if not is_full else None
+            notes = IN_SUMMARY if summary is not None else await self._write_notes(older, window)
         tail, void = strip_bound_reasoning(tail)
-        fresh = self._pin_skills(messages, (*user_messages, self._build_note(notes)) if notes else user_messages, tail)
+        fresh = self._pin_skills(messages, self._build_start(older, notes, summary, window), tail)
         meter.reset()
         after = meter.count_tokens(prefix_bytes, fresh)
         self.memory.compacted_tokens = min(after, before)
-        if after < before:
+        is_shorter = after < before
+        if is_shorter:
             self.memory.read_digests.clear()
             self.memory.are_rules_due = True
             self.memory.announced.pop("mode", None)
@@ -128,6 +162,52 @@ class Compactor(Struct, frozen=True):
             self.emit(ContextCompacted(messages=tuple(fresh), before_tokens=before, after_tokens=after))
             notify_shortened(self.emit, void, after - meter.estimate(prefix_bytes))
             await self._report_end(trigger, notes)
+        return is_shorter
+
+    def _build_start(
+        self, older: Sequence[Message], notes: str, summary: CompactedHistory | None, window: int
+    ) -> list[Message]:
+        """Build what replaces the older messages: the user's own, and the notes or the API's summary."""
+        room = round(window * USER_MESSAGES_SHARE * 4)
+        user_messages = _select_user_messages(older, room)
+        is_shortened = any(message not in older for message in user_messages)
+        rules = _list_prohibitions(older) if is_shortened else ""
+        start: list[Message] = list(user_messages)
+        if summary is not None:
+            place = 0 if summary.is_first else len(start)
+            start.insert(place, self._build_summary(older, summary))
+        return [*start, self._build_note(notes, rules)] if notes else start
+
+    def _build_summary(self, older: Sequence[Message], summary: CompactedHistory) -> AssistantMessage:
+        """Build the message that holds the API's summary; another model gets its text, or the list of the steps."""
+        route = self.side.routes.current
+        text = summary.text or _shorten("\n".join(_list_steps(older)), MAX_LISTED)
+        wire: WireProtocol = "messages" if summary.is_first else "responses"
+        return AssistantMessage(content=text, model=route.id, wire=WireAnswer(wire=wire, items=summary.items))
+
+    async def _have_summarised(self, older: Sequence[Message]) -> CompactedHistory | None:
+        """Return the summary of the model's API, None if it is not asked for or makes none."""
+        route = self.side.routes.current
+        provider: object = route.provider
+        can_compact = route.capabilities.compacts and isinstance(provider, CompactingProvider)
+        if self.compactor != "server" or self.build_request is None:
+            return None
+        if not can_compact:
+            self.emit(
+                Notice(level="info", message=f"The API of {route.id} makes no summaries: the model writes notes.")
+            )
+            return None
+        assert isinstance(provider, CompactingProvider)
+        try:
+            summary = await provider.compact(await self.build_request(older))
+        except ProviderError as error:
+            message = f"The API of {route.id} made no summary: {error.message.rstrip('.')}. The model writes notes."
+            self.emit(Notice(level="warning", message=message))
+            return None
+        usage = self.side.routes.add_cost(route, summary.usage)
+        self.side.budget.add(usage, route.id)
+        record_usage("chat", route, usage, self.side.budget, self.emit)
+        return summary
 
     def _pin_skills(
         self, before: Sequence[Message], start: Sequence[Message], tail: Sequence[Message]
@@ -172,27 +252,59 @@ class Compactor(Struct, frozen=True):
     async def _write_notes(self, older: Sequence[Message], window: int) -> str:
         text = "\n\n".join(_transcribe(message) for message in older)
         routes = self.side.routes
-        system = render("compaction", words=NOTES_WORDS)
-        for route in (*routes.small, replace(routes.current, effort="")):
+        words = count_words(window)
+        system, own = render("compaction", words=words), replace(routes.current, effort="", tier="")
+        for route in (*routes.small, own) if self.compactor == "small" else (own, *routes.small):
             room = min(route.window or window, window) * 2  # characters, about half of the window in tokens
             prompt = UserMessage(content=f"<conversation>\n{_shorten(text, room)}\n</conversation>")
             with suppress(ProviderError):
-                notes = await self.side.ask("small", route, system, [prompt], max_tokens=MAX_NOTES_TOKENS)
+                notes = await self.side.ask("small", route, system, [prompt], max_tokens=words * TOKENS_PER_WORD)
                 if notes.strip():
                     return notes.strip()
         return _shorten("\n".join(_list_steps(older)), max(window // 2, 4_000))
 
-    def _build_note(self, notes: str) -> UserMessage:
+    def _build_note(self, notes: str, rules: str = "") -> UserMessage:
         changes = tuple(self.state.changes.values())
         todos = select_current(self.state.todos)
-        text = render("reminders/compacted", summary=notes, todos=todos, changes=changes)
+        text = render("reminders/compacted", summary=notes, rules=rules, todos=todos, changes=changes)
         return UserMessage(content=f"<system_reminder>\n{text}\n</system_reminder>", origin="program")
 
 
-def build_compactor(context: TurnContext) -> Compactor:
-    """Build the compactor of the session's history."""
+def build_compactor(context: TurnContext, setup: PromptSetup | None = None) -> Compactor:
+    """Build the compactor of the session's history. `setup`: that of the session's requests, which an API needs to
+    summarise one."""
     side, (room, _) = context.build_side_requests(), measure_room(context)
-    return Compactor(context.state, context.memory, side, context.emit, room, context.hooks)
+    return Compactor(
+        context.state,
+        context.memory,
+        side,
+        context.emit,
+        room,
+        context.hooks,
+        context.settings.context.compactor,
+        partial(build_request, context, setup) if setup is not None else None,
+    )
+
+
+def count_words(window: int) -> int:
+    """Return the words that notes may have: the more, the larger the window."""
+    words = round((window - SMALL_WINDOW) * WORDS_PER_TOKEN / 10) * 10
+    return min(max(LEAST_WORDS + words, LEAST_WORDS), MOST_WORDS)
+
+
+def _list_prohibitions(messages: Sequence[Message]) -> str:
+    """List the sentences of the user that forbid something, word for word, the latest first if there are many."""
+    sentences: list[str] = []
+    for message in reversed(messages):
+        if isinstance(message, UserMessage) and message.origin == "user":
+            text = _TAGS.sub("", _ATTACHED.sub("", message.content))
+            sentences += [sentence.strip() for sentence in _SENTENCE.findall(text) if _PROHIBITION.search(sentence)]
+    fitting, size = [], 0
+    for sentence in dict.fromkeys(sentences):
+        size += len(sentence)
+        if size <= MAX_RULES and len(sentence) <= MAX_RULE:
+            fitting.append(f"- {sentence}")
+    return "\n".join(fitting)
 
 
 def measure_room(context: TurnContext) -> tuple[int, int]:

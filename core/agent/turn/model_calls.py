@@ -8,8 +8,9 @@ as events; the result is an answer, or the error that ends the turn.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final, Literal, cast
 
 from msgspec import Struct, field
@@ -22,19 +23,17 @@ from core.agent.base.routes import FALLBACK_BUDGET, TurnRoutes
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import Reminders, append_reminder
-from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.turn_context import TurnContext
 from core.agent.turn.compaction import build_compactor, measure_room
-from core.agent.turn.prompt_setup import CALLS_IN_TEXT, load_setup
-from core.clock import monotonic, now_ms, pause
+from core.agent.turn.prompt_setup import CALLS_IN_TEXT, build_request, load_setup
+from core.clock import monotonic, pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.prompts import render
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished, StepRetried
 from core.protocol.messages import AssistantMessage, Effort, EffortMessage, ToolMessage, Usage
-from core.providers.base import CacheChoice, ModelRequest
 from core.providers.connection.failures import LONG_WAIT, format_duration
-from core.state.session import SessionState, TurnState
+from core.state.session import SessionState
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 20.0
@@ -44,7 +43,9 @@ UNREACHABLE_BUDGET: Final = 2.5  # the same for a server that has not answered y
 UNANSWERED: Final = frozenset({"unreachable", "tls_failed"})  # error codes without an answer of the server
 PAID_CODES: Final = frozenset({"stream_cut", "stalled", "stream_invalid", "call_malformed"})
 MAX_PAID_ATTEMPTS: Final = 6
-MAX_PAUSES: Final = 4  # the latest pauses of the user, from which the next one is guessed
+LOOP_LENGTH: Final = 3  # compactions, each at most so many steps after the one before, that leave this share in use
+LOOP_STEPS: Final = 2
+LOOP_SHARE: Final = 0.6
 
 
 class Backoff(Struct, eq=False, kw_only=True):
@@ -100,6 +101,7 @@ class ModelCalls(Struct, eq=False):
     _reminders: Reminders
     _todo_model: tuple[str, str] = ("", "")  # model and effort of the current todo
     _leaks: int = 0  # answers of the turn with a call in their text
+    _compacted_steps: list[int] = field(default_factory=list)  # the steps before which the history was compacted
     _is_window_full: bool = False  # The window was full before the last answer was complete.
 
     async def request_answer(self) -> ModelAnswer:
@@ -110,7 +112,7 @@ class ModelCalls(Struct, eq=False):
             receiver = self._start_attempt()
             try:
                 self._record_effort()
-                answer = await receiver.receive(await self._build_request())
+                answer = await receiver.receive(await build_request(self._context, self.setup, self._state.messages))
                 self._context.memory.sent_efforts[self._routes.current.id] = self._routes.current.effort
                 self._routes.answered.add(self._routes.current.id)
                 self._is_window_full = answer.reason == "context_full"
@@ -220,23 +222,6 @@ class ModelCalls(Struct, eq=False):
         change = EffortMessage(effort=effort, before=cast("Effort | Literal['']", before))
         self._emit(MessageAppended(message=change))
 
-    async def _build_request(self) -> ModelRequest:
-        route, blobs = self._routes.current, self._context.terminal.host.shadow.blobs
-        sender = AttachmentSender(blobs, self._context.memory.stand_ins, self._emit)
-        messages = await sender.replace_unsendable(self._state.messages, route)
-        return ModelRequest(
-            model=route.model,
-            system=self.setup.prefix.system,
-            tools=self.setup.prefix.tools,
-            messages=self.setup.dialect.convert_history(messages),
-            session=self._context.id,
-            effort=route.effort,
-            tier=route.tier,
-            cache=choose_cache(self._context),
-            blobs=blobs.get,
-            private=self._context.is_private,
-        )
-
     def _record_retry(self, receiver: AnswerReceiver, attempt: int, wait: float, error: ProviderError) -> None:
         """Record a void attempt that is retried. Its usage counts."""
         self._budget.add(receiver.usage, self._routes.current.id)
@@ -300,26 +285,26 @@ class ModelCalls(Struct, eq=False):
                 self.setup = await load_setup(self._context)
 
     async def _compact(self, *, is_full: bool) -> None:
-        compactor = build_compactor(self._context)
-        if is_full or not compactor.drop_results(self.setup.size, self._context.terminal.host.directory):
-            await compactor.compact(self.setup.size, is_full=is_full)
+        """Make room. Raises `ContextOverflow` if the history has to be compacted again and again."""
+        compactor = build_compactor(self._context, self.setup)
+        is_enough = not is_full and compactor.drop_results(self.setup.size, self._context.terminal.host.directory)
+        if not is_enough and await compactor.compact(self.setup.size, is_full=is_full):
+            self._compacted_steps.append(self._budget.steps)
+            self._check_progress(compactor.window)
         self._reminders.append_news()
 
-
-def choose_cache(context: TurnContext) -> CacheChoice:
-    """Return what the API's cache should keep for long: the prefix while a user is there, everything once the user has
-    paused for longer than the cache usually lives, but not longer than it can."""
-    terms, now = context.routes.current.capabilities.cache, now_ms()
-    if not terms.long or context.is_private or not context.user.is_interactive:
-        return ""
-    pauses = _list_pauses(context.state.turns, now)[-MAX_PAUSES:]
-    return "all" if any(terms.short < seconds <= terms.long for seconds in pauses) else "prefix"
-
-
-def _list_pauses(turns: Sequence[TurnState], now: int) -> list[float]:
-    """Return the seconds between the turns, in order; what runs has not ended."""
-    ends = [turn.started + turn.duration_ms if turn.reason else now for turn in turns]
-    return [(turn.started - end) / 1000 for end, turn in zip(ends, turns[1:], strict=False)]
+    def _check_progress(self, room: int) -> None:
+        """Raise `ContextOverflow` if the last compactions freed little and each was needed a step or two later."""
+        steps = self._compacted_steps[-LOOP_LENGTH:]
+        gaps = [later - earlier for earlier, later in itertools.pairwise(steps)]
+        rest = self._context.memory.compacted_tokens
+        if len(steps) < LOOP_LENGTH or max(gaps) > LOOP_STEPS or rest < room * LOOP_SHARE:
+            return
+        raise ContextOverflow(
+            f"The conversation was compacted {len(steps)} times within {steps[-1] - steps[0]} steps, and about "
+            f"{rest:,} of {room:,} tokens are in use again at once: your messages, the notes and the latest steps.",
+            hint="Start a new session with /new, attach less, or choose a model with a larger window.",
+        )
 
 
 def _build_too_long(overflow: ContextOverflow) -> ContextOverflow:

@@ -19,9 +19,11 @@ from core.agent.context.prefix import (
     load_or_save_prefix,
     render_system_prompt,
 )
+from core.agent.context.sent_attachments import AttachmentSender
 from core.agent.context.token_meter import measure_prefix
 from core.agent.context.turn_context import TurnContext
 from core.agent.gate.file_capabilities import FileReader, build_reader
+from core.clock import now_ms
 from core.dialects.command import CommandDialect
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
@@ -32,12 +34,14 @@ from core.modes import Access
 from core.prompts import load_short_tool_text, load_tool_text, render
 from core.protocol.events import Notice, RulesLoaded
 from core.protocol.messages import AssistantMessage, Message
+from core.providers.base import CacheChoice, ModelRequest
 from core.sandbox.unboxed_run import find_shell
 from core.secrets import mask_secrets
-from core.state.session import SessionState
+from core.state.session import SessionState, TurnState
 from core.tools.toolset import Toolset, choose_edit_format
 from core.user_dirs import get_config_dir
 
+MAX_PAUSES = 4  # the latest pauses of the user, from which the next one is guessed
 CALLS_IN_TEXT = "{} supports no function calls, so it writes its calls as text (tags)."
 OTHER_TOOLS = "This version of the program has other tools than the one this session started with."
 OTHER_TOOLS_HINT = "The model gets the new list, so the whole conversation is sent uncached once."
@@ -200,3 +204,38 @@ def _list_tools(tools: Toolset, *, short: bool) -> list[dict[str, str]]:
         for name in (tools.essential if short else tools.listed)
         if tools[name].access not in {Access.EXEC, Access.JOB} and name not in _TOOLS_WITH_TAGS
     ]
+
+
+async def build_request(context: TurnContext, setup: PromptSetup, messages: Sequence[Message]) -> ModelRequest:
+    """Build the request of a history to the current model."""
+    route, blobs = context.routes.current, context.terminal.host.shadow.blobs
+    sender = AttachmentSender(blobs, context.memory.stand_ins, context.emit)
+    sendable_messages = await sender.replace_unsendable(messages, route)
+    return ModelRequest(
+        model=route.model,
+        system=setup.prefix.system,
+        tools=setup.prefix.tools,
+        messages=setup.dialect.convert_history(sendable_messages),
+        session=context.id,
+        effort=route.effort,
+        tier=route.tier,
+        cache=choose_cache(context),
+        blobs=blobs.get,
+        private=context.is_private,
+    )
+
+
+def choose_cache(context: TurnContext) -> CacheChoice:
+    """Return what the API's cache should keep for long: the prefix while a user is there, everything once the user has
+    paused for longer than the cache usually lives, but not longer than it can."""
+    terms, now = context.routes.current.capabilities.cache, now_ms()
+    if not terms.long or context.is_private or not context.user.is_interactive:
+        return ""
+    pauses = _list_pauses(context.state.turns, now)[-MAX_PAUSES:]
+    return "all" if any(terms.short < seconds <= terms.long for seconds in pauses) else "prefix"
+
+
+def _list_pauses(turns: Sequence[TurnState], now: int) -> list[float]:
+    """Return the seconds between the turns, in order; what runs has not ended."""
+    ends = [turn.started + turn.duration_ms if turn.reason else now for turn in turns]
+    return [(turn.started - end) / 1000 for end, turn in zip(ends, turns[1:], strict=False)]

@@ -12,10 +12,12 @@ from functools import partial
 from core.agent.base.routes import Route, TurnRoutes
 from core.agent.context.memory import ModelMemory
 from core.agent.context.offers import Offer
+from core.agent.context.prefix import PromptSetup
 from core.agent.context.skills import build_skill_offer
 from core.agent.context.turn_context import AskAgent, BuildTarget, TurnContext
 from core.agent.gate.web_opening import build_web_offer, open_web
 from core.agent.mentions.sources import PromptSurroundings
+from core.clock import now_ms
 from core.config.settings import Settings
 from core.engine.session.model_routes import choose_model
 from core.engine.session.recovery import close_open_turn, remove_probes
@@ -29,7 +31,7 @@ from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.rules import select_rules
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
-from core.providers.base import SuggestingProvider
+from core.providers.base import SuggestingProvider, WarmingProvider
 from core.providers.hosted_agents import HostedAgentProvider
 from core.sandbox.box import Tier
 from core.tools.toolset import COMMAND_TOOLS
@@ -62,7 +64,8 @@ async def compact_history(context: TurnContext) -> None:
 
     await context.hooks.refresh()
     before = list(context.state.messages)
-    await build_compactor(context).compact((await load_setup(context)).size, is_asked=True)
+    setup = await load_setup(context)
+    await build_compactor(context, setup).compact(setup.size, is_asked=True)
     if list(context.state.messages) == before:
         context.emit(Notice(level="info", message="The history is short: there is nothing to compact."))
 
@@ -272,10 +275,29 @@ async def _warm_up(session: Session) -> None:
             from core.agent.turn.prompt_setup import load_setup
 
             await _find_box_unattended(session)
-            await load_setup(build_context(session))
+            context = build_context(session)
+            setup = await load_setup(context)
+            if session.settings.context.prewarm:
+                await _warm_cache(context, setup)
     with contextlib.suppress(Exception):
         await session.server_access.servers.start_listing()
         await session.services.files.load_names()
+
+
+async def _warm_cache(context: TurnContext, setup: PromptSetup) -> None:
+    """Have the API read the history into its cache before the user has written, if it is not there any more."""
+    from core.agent.answer.side_requests import record_usage
+    from core.agent.turn.prompt_setup import build_request
+
+    route, turns = context.routes.current, context.state.turns
+    provider: object = route.provider
+    terms = route.capabilities.cache
+    if not terms.short or not turns or not isinstance(provider, WarmingProvider) or context.is_private:
+        return
+    away = (now_ms() - turns[-1].started - turns[-1].duration_ms) / 1000
+    if away > terms.short:
+        usage = await provider.warm_up(await build_request(context, setup, context.state.messages))
+        record_usage("chat", route, context.routes.add_cost(route, usage), context.budget, context.emit)
 
 
 def on_trust_changed(session: Session) -> None:

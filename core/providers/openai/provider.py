@@ -16,16 +16,17 @@ from msgspec.structs import replace
 
 from core.clock import pause
 from core.errors import ProviderError
-from core.protocol.messages import WireProtocol
-from core.providers.base import Delta, ModelRequest, RequestReport
+from core.protocol.messages import Usage, WireProtocol
+from core.providers.base import CompactedHistory, Delta, ModelRequest, RequestReport
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error
 from core.providers.openai.chat import ChatAnswer, ChatWire
 from core.providers.openai.negotiation import Negotiation
-from core.providers.openai.responses import ResponsesAnswer, ResponsesWire
+from core.providers.openai.responses import COMPACTION, CompactionWire, ResponsesAnswer, ResponsesWire, parse_usage
 from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
+from core.providers.wire.wire_values import get_table, get_tables
 
 _PATHS: Final[dict[WireProtocol, str]] = {"chat": "/chat/completions", "responses": "/responses"}
 FIRST_POLL: Final = 2.0  # seconds between two looks at an answer in the background, doubled up to the longest
@@ -143,6 +144,35 @@ class OpenAIProvider(SdkProvider):
             return _read_vectors(answer, len(texts))
         except ValueError as problem:
             raise ProviderError(f"{self.name} returned no vectors: {problem}.", code="bad_answer") from None
+
+    async def compact(self, request: ModelRequest) -> CompactedHistory:
+        """Have the API summarise a history. Raises `ProviderError`."""
+        capabilities = self._find_capabilities(request.model, "responses")
+        wire = CompactionWire(request, provider=self.name, capabilities=capabilities)
+        try:
+            client, _ = await self._open_client()
+            body = RequestEncoder().encode(wire, request).build_body(wire.tail())
+            answer = await client.post("/responses/compact", cast_to=object, content=body)
+        except Exception as error:
+            raise build_exception_error(error, self._build_api(request.model)) from None
+        items = tuple(item for item in get_tables(answer, "output") if item.get("type") == COMPACTION)
+        if not items:
+            raise ProviderError(f"{self._endpoint.label} wrote no summary.", code="bad_answer")
+        return CompactedHistory(items=items, usage=parse_usage(get_table(answer, "usage"), {}))
+
+    async def warm_up(self, request: ModelRequest) -> Usage:
+        """Have the API read a request into its cache without an answer. Raises `ProviderError`."""
+        capabilities = self._find_capabilities(request.model, "responses")
+        wire = ResponsesWire(request, provider=self.name, capabilities=capabilities)
+        tail = wire.tail() | {"stream": False}
+        tail["prompt_cache_options"] = {**tail.get("prompt_cache_options", {}), "prewarm": True}
+        try:
+            client, _ = await self._open_client()
+            body = self._encoder.encode(wire, request).build_body(tail)
+            answer = await client.post("/responses", cast_to=object, content=body)
+        except Exception as error:
+            raise build_exception_error(error, self._build_api(request.model)) from None
+        return parse_usage(get_table(answer, "usage"), get_table({"answer": answer}, "answer"))
 
     async def _send(self, request: ModelRequest) -> _Exchange:
         """Send the request, again whenever the server asks for another form."""

@@ -56,6 +56,8 @@ _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 _BREAK: Final = "\n\n"
 CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
+COMPACTION: Final = "compaction"
+COMPACTION_OPTIONS: Final = frozenset({"prompt_cache_key", "service_tier"})
 WINDOWS: Final = ("2h", "8h")
 # The service tiers as responses name them.
 TIERS: Final[dict[str, ServiceTier]] = {
@@ -175,6 +177,19 @@ class ResponsesWire(OpenAIWire):
         return {"type": "function", **fields, "parameters": spec.parameters, "strict": False}
 
 
+class CompactionWire(ResponsesWire):
+    """Writer of a request for a summary of the history, which takes no tools."""
+
+    def head(self) -> Item:
+        return {name: value for name, value in super().head().items() if name != "tools"}
+
+    def bound_head(self) -> Item:
+        return super().head()
+
+    def tail(self) -> Item:
+        return {name: value for name, value in super().tail().items() if name in COMPACTION_OPTIONS}
+
+
 def _build_message(role: str, content: str | list[Item]) -> Item:
     return {"type": "message", "role": role, "content": content}
 
@@ -267,7 +282,7 @@ class ResponsesAnswer:
 
     def _on_end(self, kind: str, response: Item) -> Iterator[Delta]:
         if usage := get_table(response, "usage"):
-            yield base.UsageReport(_parse_usage(usage, response))
+            yield base.UsageReport(parse_usage(usage, response))
         if removals := get_tables(response, "input_transformations"):
             self.removed_reasoning = len(removals)
             self.removal = REMOVALS.get(get_text(removals[-1], "reason"), "it does not fit this conversation")
@@ -409,7 +424,7 @@ def _repair_output(output: _Output) -> Item:
     return item
 
 
-def _parse_usage(usage: Item, response: Item) -> Usage:
+def parse_usage(usage: Item, response: Item) -> Usage:
     served, window = get_text(response, "service_tier"), get_table(response, "background_options")
     tier: ServiceTier | Literal[""] = TIERS.get(get_text(window, "completion_window") or served, "")
     is_long = get_text(get_table(response, "prompt_cache_options"), "ttl") == "12h"

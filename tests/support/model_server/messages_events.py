@@ -47,6 +47,16 @@ def messages_events(step: Step, exchange: Exchange) -> Iterator[Event]:
         yield "", *_event("message_stop")
 
 
+def whole_message(step: Step, exchange: Exchange, body: Mapping[str, Any]) -> Item:
+    """A message that is not streamed: a summary, or nothing but what was read into the cache."""
+    usage = messages_usage(exchange.usage)
+    head: Item = {"id": f"msg_{exchange.number}", "type": "message", "role": "assistant", "model": exchange.model}
+    if "compaction" in body:
+        block = {"type": "compaction", "content": step.text, "encrypted_content": None, "signature": "c2ln"}
+        return {**head, "content": [block], "stop_reason": "compaction", "stop_sequence": None, "usage": usage}
+    return {**head, "content": [], "stop_reason": "max_tokens", "stop_sequence": None, "usage": usage}
+
+
 def _event(kind: str, **data: Any) -> tuple[str, dict[str, Any]]:
     return kind, {"type": kind, **data}
 

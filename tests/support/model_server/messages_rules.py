@@ -90,7 +90,8 @@ def _options(body: Mapping[str, Any], claude: Claude) -> Iterator[Refusal]:
     elif effort and effort not in claude.efforts:
         supported = ", ".join(sorted(claude.efforts))
         yield from _refusals(f"This model does not support effort level '{effort}'. Supported levels: {supported}.")
-    if body["messages"] and body["messages"][-1]["role"] == "assistant" and not claude.prefill:
+    ends_in_answer = body["messages"] and body["messages"][-1]["role"] == "assistant"
+    if ends_in_answer and not claude.prefill and "compaction" not in body:
         detail = "The conversation must end with a user message."
         yield from _refusals(f"This model does not support assistant message prefill. {detail}")
 

@@ -59,6 +59,13 @@ def refused_response(body: Mapping[str, Any], history: GivenItems, remarks: list
     yield from _images(items)
 
 
+def refused_compaction(body: Mapping[str, Any]) -> Refusal | None:
+    """Why a request for a summary is refused, None: it is not."""
+    from openai.types.responses.response_compact_params import ResponseCompactParams
+
+    return next((typed_refusal(fault) for fault in faults_of(ResponseCompactParams, body)), None)
+
+
 def typed_refusal(fault: Fault) -> Refusal:
     place, kind, message = fault
     path = str(place[0]) + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place[1:])
