@@ -116,7 +116,7 @@ class MessagesWire(Wire):
     def head(self) -> Mapping[str, Any]:
         return self._build_head(LONG_MARK if self._kept else MARK)
 
-    def bound_head(self) -> Mapping[str, Any]:
+    def build_bound_head(self) -> Mapping[str, Any]:
         return self._build_head(MARK)
 
     def _build_head(self, mark: Mapping[str, str]) -> Mapping[str, Any]:

@@ -35,7 +35,8 @@ StopReason = Literal["done", "interrupted", "limit", "failed", "running"]
 
 
 class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Tokens of all model calls of the turn; `cost` in US dollars, null when the price is not known."""
+    """Tokens of all model calls of the turn; `cost` in US dollars, null when the price is not known, `estimated` by
+    the price of a similar model."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -43,6 +44,7 @@ class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
     cached_tokens: int = 0
     reasoning_tokens: int = 0
     cost: float | None = None
+    estimated: bool = False
 
 
 class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):

@@ -137,13 +137,15 @@ def test_d8_no_duration_is_taken_from_the_clock_on_the_wall():
     assert timed <= AGES, "ages of what was written down may be told by the wall; nothing else"
 
 
-# How old a kept finding or picture is, what endpoints told of models among them, and a date that a server names.
+# How old a kept finding or picture is, what endpoints told of models among them, or a turn of the log, and a date that
+# a server names.
 AGES = frozenset(
     {
         "core.sandbox.tiers.selection",
         "core.providers.catalog.reported",
         "core.providers.connection.refusals",
         "core.cli.image",
+        "core.engine.turns.lifecycle",
         "core.cli.clean",
         "core.cli.agents",
     }

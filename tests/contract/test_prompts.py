@@ -124,7 +124,8 @@ VARIABLES = {
             {"command": "ls", "directory": "sub", "end": "exit code 0", "output": "a", "effects": "changed nothing"}
         ],
     },
-    "reminders/compacted": {"summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
+    "reminders/effort": {"effort": "low"},
+    "reminders/compacted": {"rules": "- Never.", "summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},
     "reminders/rules": {"fresh": [RULE], "changed": [RULE], "removed": ["AGENTS.md"]},
     "reminders/diagnostics_late": {"lines": "  a.py:1:2: error: no [x]"},

@@ -5,11 +5,25 @@ from types import SimpleNamespace
 import pytest
 from msgspec.structs import replace
 
-from core.agent.turn.model_calls import choose_cache
-from core.config.settings import ContextSettings, ModelSettings, Price, RouteSettings, RouteTable, Settings, TurnLimits
+from core.agent.turn.prompt_setup import choose_cache
+from core.clock import now_ms
+from core.config.settings import (
+    BackgroundSettings,
+    ContextSettings,
+    LoadedSettings,
+    ModelSettings,
+    Price,
+    RouteSettings,
+    RouteTable,
+    Settings,
+    TurnLimits,
+)
+from core.engine import Engine, EngineOptions
+from core.engine.session.model_routes import derive_subagent_settings, find_tier
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.providers.catalog.capabilities import find_canonical_capabilities
+from core.state.session import SessionState
 from tests.integration.test_engine_provider import opened
 from tests.support import wires
 from tests.support.makers import makers_own
@@ -211,3 +225,51 @@ def test_a_cache_is_kept_for_long_where_the_latest_pauses_were_longer_than_it_li
     assert choose_cache(context) == choice
     context.is_private = True
     assert choose_cache(context) == ""
+
+
+async def test_a_background_agent_has_a_tier_of_its_own(tmp_path):
+    settings = Settings(background=BackgroundSettings(tier="8h"))
+    for is_background, tier in ((False, ""), (True, "8h")):
+        engine = Engine(
+            tmp_path, options=EngineOptions(model="openai/gpt-6.2-sol", watch=False, is_background=is_background)
+        )
+        engine._apply_settings(engine._load().services, LoadedSettings(settings=settings))
+        opened_session = await engine.submit(cmd.SessionOpen())
+        assert engine.state(opened_session.session).model_choices.tier == tier
+        await engine.close()
+
+
+async def test_a_subagent_and_a_side_job_have_the_tier_of_their_route_or_of_the_conversation():
+    state = SessionState()
+    state.model_choices.tier = "fast"
+    settings = Settings()
+    assert derive_subagent_settings(state, settings).resolve_route("chat").tier == "fast"
+    own = Settings(routes=RouteTable(subagent=RouteSettings(tier="flex")))
+    assert derive_subagent_settings(state, own).resolve_route("chat").tier == "flex"
+    sol = find_canonical_capabilities("gpt-6.1-sol")
+    assert [find_tier(tier, sol) for tier in ("", "standard", "fast", "flex")] == ["", "", "fast", "flex"]
+    assert find_tier("flex", find_canonical_capabilities("gpt-6.2-sol")) == ""
+
+
+@pytest.mark.parametrize(("is_wanted", "away", "warmed"), [(True, 600, 1), (True, 0, 0), (False, 600, 0)])
+async def test_a_resumed_conversation_is_read_into_the_cache_before_the_first_prompt(
+    tmp_path, monkeypatch, is_wanted, away, warmed
+):
+    project = project_at(tmp_path / "project")
+    more = "[context]\nprewarm = true\n" if is_wanted else ""
+    async with makers_own(monkeypatch, *["One."] * 3, models=("claude-sonnet-5-5",)) as server:
+        wires.configure(monkeypatch, server, more)
+        async with engine_in(project) as engine:
+            session = await opened(engine, "anthropic/claude-sonnet-5-5")
+            await run_turn(engine, session)
+        monkeypatch.setattr("core.engine.turns.lifecycle.now_ms", lambda: now_ms() + away * 1_000)
+        async with engine_in(project) as engine:
+            await submit(engine, cmd.SessionResume(session=session))
+            await engine._find_session(session).warm_up
+            await run_turn(engine, session)
+        assert server.rules.refusals == []
+        assert [sent.json["max_tokens"] == 0 for sent in server.answered].count(True) == warmed
+        assert wires.breaks([sent for sent in server.answered if sent.json["max_tokens"]]) == []
+        if warmed:
+            (_, _), (warm, _), (_, cached) = wires.cached(server)
+            assert cached >= warm - 1

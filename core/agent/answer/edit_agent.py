@@ -102,7 +102,7 @@ def _extract_plan(answer: str) -> str:
 async def _ask_routes(side: SideRequests, messages: list[Message]) -> str:
     """Return the answer of the first route that has one. Raises the `ProviderError` of the last route."""
     system = render("edit_agent")
-    *others, last = side.routes.apply or (replace(side.routes.current, effort=""),)
+    *others, last = side.routes.apply or (replace(side.routes.current, effort="", tier=""),)
     for route in others:
         with suppress(ProviderError):
             return await side.ask("apply", route, system, messages)

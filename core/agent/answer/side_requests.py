@@ -61,6 +61,7 @@ class SideRequests(Struct, frozen=True):
             messages=tuple(messages),
             max_tokens=max_tokens,
             effort=route.effort,
+            tier=route.tier,
             session=f"{self.session_id}-{CONVERSATIONS[job]}",
             private=self.private,
         )

@@ -65,7 +65,7 @@ async def answer_question(context: TurnContext, wrap: Callable[[int], str], ques
     `wrap`: wraps that many characters from the start of the page. Raises `WebFailed`.
     """
     side = context.build_side_requests()
-    for route in (*side.routes.small, replace(side.routes.current, effort="")):
+    for route in (*side.routes.small, replace(side.routes.current, effort="", tier="")):
         room = min(MAX_ASKED_CHARS, (route.window or MAX_ASKED_CHARS) * 2)  # about half of the window
         prompt = UserMessage(content=f"{wrap(room)}\n\nThe question: {mask_secrets(question)}")
         try:

@@ -45,7 +45,7 @@ class ModelFindings(Struct, frozen=True, kw_only=True):
 
 async def search_by_model(context: TurnContext, query: WebQuery) -> ModelFindings:
     """Search the web by the API of the conversation's model, which must support that. Raises `WebFailed`."""
-    route = replace(context.routes.current, effort="")
+    route = replace(context.routes.current, effort="", tier="")
     question, search = UserMessage(content=query.text), HostedSearch(query.allowed, query.blocked)
     system = render("web_search_by_model", blocked=query.blocked)
     try:

@@ -19,7 +19,7 @@ from core.agent.answer.documents import AnswerDocuments, CodeContext, TurnDocume
 from core.agent.answer.receiver import AnswerReceiver, ModelAnswer
 from core.agent.answer.side_requests import record_usage
 from core.agent.base.budget import TurnBudget
-from core.agent.base.routes import FALLBACK_BUDGET, TurnRoutes
+from core.agent.base.routes import FALLBACK_BUDGET, Route, TurnRoutes
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.reminders import Reminders, append_reminder
@@ -113,8 +113,7 @@ class ModelCalls(Struct, eq=False):
             try:
                 self._record_effort()
                 answer = await receiver.receive(await build_request(self._context, self.setup, self._state.messages))
-                self._context.memory.sent_efforts[self._routes.current.id] = self._routes.current.effort
-                self._routes.answered.add(self._routes.current.id)
+                self._record_success(self._routes.current)
                 self._is_window_full = answer.reason == "context_full"
                 if answer.problem and not answer.calls and self._is_leaking():
                     await self._switch_to_text_calls("It wrote a call that its server could not turn into one.")
@@ -145,6 +144,10 @@ class ModelCalls(Struct, eq=False):
             except asyncio.CancelledError:
                 self._abort(receiver, "cancelled by the user.")
                 raise
+
+    def _record_success(self, route: Route) -> None:
+        self._context.memory.sent_efforts[route.id] = route.effort
+        self._routes.answered.add(route.id)
 
     def _start_attempt(self) -> AnswerReceiver:
         dialect, documents = self.setup.dialect, self._documents

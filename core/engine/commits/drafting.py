@@ -168,7 +168,7 @@ async def ask_side_models(context: TurnContext, template: str, request: str) -> 
     """Yield the answers of the models, one after the other, with the model's id. A model that fails is skipped. An
     interruption ends the iteration, and the caller uses its result without a model."""
     side, system, messages = context.build_side_requests(), render(template), [UserMessage(content=request)]
-    for route in (*side.routes.small, replace(side.routes.current, effort="")):
+    for route in (*side.routes.small, replace(side.routes.current, effort="", tier="")):
         try:
             reply = await side.ask("small", route, system, messages, max_tokens=_MAX_TOKENS)
         except ProviderError:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import date
 from threading import Lock
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -22,7 +22,7 @@ from core.engine.shared.models import ModelAccess
 from core.errors import AgentTuiError, ConfigError
 from core.modes import Mode
 from core.protocol.events import AnyEvent, Notice, RouteTaken
-from core.protocol.messages import Effort, ModelJob, ServiceTier, Usage
+from core.protocol.messages import Effort, ModelJob, ServiceTier, TierChoice, Usage
 from core.protocol.models import ModelUsage, RouteRow
 from core.protocol.queries import RoutesAnswer
 from core.providers.catalog.capabilities import Capabilities, PriceStep
@@ -60,6 +60,7 @@ def derive_subagent_settings(state: SessionState, settings: Settings) -> Setting
     route = RouteSettings(
         model=subagent_route.model or model,
         effort=subagent_route.effort or effort,
+        tier=subagent_route.tier or choose_tier(state, settings),
         fallback=subagent_route.fallback if subagent_route.model else chat.fallback,
     )
     return replace(settings, model="", routes=replace(settings.routes, chat=route), modes=ModeTable())
@@ -78,6 +79,11 @@ def choose_effort(effort: str, capabilities: Capabilities) -> str:
     """Return the effort of a conversation: the chosen one, as far as the model has it, else the one for conversations;
     "" = the model's default."""
     return clamp_effort(effort or capabilities.chat_effort, capabilities)
+
+
+def find_tier(tier: TierChoice, capabilities: Capabilities) -> ServiceTier | Literal[""]:
+    """Return a service tier if a model has it, else "", the standard one."""
+    return "" if tier in {"", "standard"} or not capabilities.tiers.get_factor(tier) else cast("ServiceTier", tier)
 
 
 def choose_tier(state: SessionState, settings: Settings) -> ServiceTier | Literal[""]:
@@ -120,7 +126,7 @@ class ModelRoutes(Struct, eq=False):
                 routes[model] = self._open_route(model)
         capabilities = route.capabilities
         used_effort = choose_effort(effort, capabilities) if is_chosen else clamp_effort(effort, capabilities)
-        return replace(route, effort=used_effort, tier=tier if capabilities.tiers.get_factor(tier) else "")
+        return replace(route, effort=used_effort, tier=find_tier(tier, capabilities))
 
     def resolve(self) -> None:
         """Open all routes. Raises as `open`. Slow: an SDK may be imported."""
@@ -133,7 +139,10 @@ class ModelRoutes(Struct, eq=False):
         for job in SIDE_JOBS:
             route = settings.resolve_route(job)
             names = (route.model, *route.fallback) if route.model not in ("", primary_route.id) else ()
-            chains[job] = tuple(self._open_usable(job, names, route.effort))
+            usable_routes = self._open_usable(job, names, route.effort)
+            chains[job] = tuple(
+                replace(usable, tier=find_tier(route.tier, usable.capabilities)) for usable in usable_routes
+            )
         self.chains = chains
 
     def _open_usable(self, role: str, models: tuple[str, ...], effort: str) -> list[Route]:
@@ -162,7 +171,7 @@ class ModelRoutes(Struct, eq=False):
         self.warn_of_end()
         used_effort, step = choose_effort(effort, capabilities), self._models.price_step(model).tokens
         chosen_tier = choose_tier(state, settings)
-        tier = chosen_tier if capabilities.tiers.get_factor(chosen_tier) else ""
+        tier = find_tier(chosen_tier, capabilities)
         before = state.model_choices.route or RouteTaken(model=state.model)
         requested_effort = effort if effort != used_effort else ""
         window = self._models.resolve_window(model, settings, capabilities)

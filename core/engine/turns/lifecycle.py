@@ -31,6 +31,7 @@ from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.rules import select_rules
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
+from core.protocol.messages import AssistantMessage
 from core.providers.base import SuggestingProvider, WarmingProvider
 from core.providers.hosted_agents import HostedAgentProvider
 from core.sandbox.box import Tier
@@ -295,8 +296,11 @@ async def _warm_cache(context: TurnContext, setup: PromptSetup) -> None:
     if not terms.short or not turns or not isinstance(provider, WarmingProvider) or context.is_private:
         return
     away = (now_ms() - turns[-1].started - turns[-1].duration_ms) / 1000
-    if away > terms.short:
-        usage = await provider.warm_up(await build_request(context, setup, context.state.messages))
+    messages = list(context.state.messages)
+    while messages and isinstance(messages[-1], AssistantMessage):  # A request may not end with an answer.
+        messages.pop()
+    if away > terms.short and messages:
+        usage = await provider.warm_up(await build_request(context, setup, messages))
         record_usage("chat", route, context.routes.add_cost(route, usage), context.budget, context.emit)
 
 

@@ -43,7 +43,7 @@ class _Exchange(Struct, frozen=True, kw_only=True):
     options: dict[str, Any]
 
 
-class BackgroundAnswer:
+class BackgroundStream:
     """The states of a response that is made in the background, ending with the whole of it."""
 
     is_done = True
@@ -53,7 +53,7 @@ class BackgroundAnswer:
         self._path, self._pause = f"/responses/{response.get('id')}", FIRST_POLL
         self._is_told = False
 
-    def __aiter__(self) -> BackgroundAnswer:
+    def __aiter__(self) -> BackgroundStream:
         return self
 
     async def __anext__(self) -> object:
@@ -113,7 +113,7 @@ class OpenAIProvider(SdkProvider):
             yield exchange.report
         patience, grace = self._endpoint.patience, _GRACE[exchange.wire]
         try:
-            if not isinstance(events, BackgroundAnswer):
+            if not isinstance(events, BackgroundStream):
                 await refuse_non_stream(events, self._build_api(request.model))
             while (event := await read_next(events, grace if answer.ending else None, patience=patience)) is not END:
                 for delta in answer.feed(event):
@@ -194,10 +194,10 @@ class OpenAIProvider(SdkProvider):
             answer = self._build_reader(wire, request, request_bytes)
             return _Exchange(wire=name, events=events, answer=answer, report=report, options=tail)
 
-    async def _begin(self, path: str, body: bytes) -> BackgroundAnswer:
+    async def _begin(self, path: str, body: bytes) -> BackgroundStream:
         """Begin an answer that may take hours."""
         client, _ = await self._open_client()
-        return BackgroundAnswer(client, await client.post(path, cast_to=object, content=body))
+        return BackgroundStream(client, await client.post(path, cast_to=object, content=body))
 
     def can_search(self, model: str) -> bool:
         return self._choose_wire(model) == "responses"

@@ -183,7 +183,7 @@ class CompactionWire(ResponsesWire):
     def head(self) -> Item:
         return {name: value for name, value in super().head().items() if name != "tools"}
 
-    def bound_head(self) -> Item:
+    def build_bound_head(self) -> Item:
         return super().head()
 
     def tail(self) -> Item:

@@ -64,7 +64,7 @@ class Wire(ABC):
     def head(self) -> Mapping[str, Any]:
         """Return the fields before the array."""
 
-    def bound_head(self) -> Mapping[str, Any]:
+    def build_bound_head(self) -> Mapping[str, Any]:
         """Return the fields before the array as far as reasoning is bound to them."""
         return self.head()
 
@@ -251,7 +251,7 @@ class RequestEncoder:
         kind = (request.session, wire.key, head)
         history = self._histories.pop(kind, None)
         if history is None:
-            history = EncodedHistory(head, encode_record(wire.bound_head())[:-1] + array)
+            history = EncodedHistory(head, encode_record(wire.build_bound_head())[:-1] + array)
         self._histories[kind] = history
         if len(self._histories) > MAX_HISTORIES:
             del self._histories[next(iter(self._histories))]

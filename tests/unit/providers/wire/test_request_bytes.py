@@ -24,7 +24,7 @@ class PlainWire:
     def head(self):
         return {"model": self.request.model, "system": self.request.system}
 
-    def bound_head(self):
+    def build_bound_head(self):
         return self.head()
 
     def encode(self, messages, before):
