@@ -60,7 +60,8 @@ async def test_a_todo_is_built_by_the_model_that_it_names_and_the_next_by_the_us
         assert [request.json.get("reasoning_effort") for request in second.answered] == ["xhigh"]
         assert len(first.answered) == 2
         taken = [(event.model, event.effort, event.wanted) for event in of(events, ev.RouteTaken)]
-        assert taken == [("second/gpt-5.4-mini", "xhigh", "max"), ("first/gpt-5.4", "", "")]
+        usual = ("first/gpt-5.4", "medium", "")
+        assert taken == [usual, ("second/gpt-5.4-mini", "xhigh", "max"), usual]
         assert "the cheap one" in (tmp_path / PLACE).read_text()
         await engine.close()
 
