@@ -44,7 +44,9 @@ class Refused(Struct, frozen=True):
 
 
 class Escalate(Struct, frozen=True):
-    """The user would let the command run outside of the box."""
+    """The command may run outside of the box. `is_ruled`: the user's rule says so, and nobody looked at it now."""
+
+    is_ruled: bool = False
 
 
 ApprovalAnswer = Approved | Refused | Escalate

@@ -216,6 +216,10 @@ async def test_n32_a_command_that_a_rule_lets_out_finds_no_program_of_the_projec
     assert (project / "made.txt").exists()
     assert not (tmp_path / "ran").exists()
     async with engine_of(project, on_machine("touch made.txt"), says("ok")) as (engine, session):
+        assert asked(await turn(engine, session)) == []
+    assert not (tmp_path / "ran").exists()
+    configured("")
+    async with engine_of(project, on_machine("touch made.txt"), says("ok")) as (engine, session):
         await turn(engine, session, "run_on_machine")
     assert (tmp_path / "ran").exists()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from core.arguments import PrintArguments
 from core.cli.print_mode.headless import run_print
 from core.config.settings import TurnLimits
 from core.exits import ExitCode
+from core.permissions.saved_rules import SavedRules
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.search_paths import SAVED_PREFIX
 from tests.integration.test_hooks import write_hooks
 from tests.integration.test_permissions import asked, engine_of, results, turn
 from tests.integration.test_requested_permissions import asking, audit, documents, git
@@ -48,7 +51,7 @@ async def test_a_command_leaves_the_box_only_by_a_yes_to_exactly_that(auto, monk
         seen = await turn(engine, session, "run_on_machine", "reject_once")
         first, second = asked(seen)
         assert (first.kind, first.subject, first.permissions) == ("machine", text, ("all",))
-        assert first.options == ("run_on_machine", "allow_once", "reject_once")
+        assert first.options == ("run_on_machine", "allow_always", "allow_once", "reject_once")
         assert "nothing it does is reviewed" in first.containment
         assert second.subject == text
         ran, refused, _ = documents(engine, session)
@@ -117,11 +120,61 @@ async def test_m10_a_rule_keeps_commands_in_the_box(auto):
         assert "Machine(*)" in results(engine, session)[0]
 
 
-async def test_no_rule_answers_for_a_user_who_is_there(auto):
+async def test_m6_only_a_rule_that_names_it_exactly_answers_for_a_user_who_is_there(auto):
     configured('[permissions]\nallow = ["Machine(touch made.txt)", "Shell(*)"]\n')
-    async with engine_of(auto, on_machine("touch made.txt"), says("ok")) as (engine, session):
-        assert [request.kind for request in asked(await turn(engine, session, "reject_once"))] == ["machine"]
-        assert not (auto / "made.txt").exists()
+    steps = [on_machine("touch made.txt"), on_machine("touch other.txt"), on_machine("touch made.txt "), says("ok")]
+    async with engine_of(auto, *steps) as (engine, session):
+        seen = await turn(engine, session)
+        assert [request.subject for request in asked(seen)] == ["touch other.txt", "touch made.txt "]
+        [ruled, *refused] = [event for event in seen if isinstance(event, ev.ApprovalResolved)]
+        assert (ruled.decision, ruled.note) == ("run_on_machine", "A rule allows exactly this command.")
+        assert {event.decision for event in refused} == {"reject_once"}
+        assert (auto / "made.txt").exists()
+        assert not (auto / "other.txt").exists()
+
+
+async def test_m6_always_holds_for_exactly_this_command_at_the_top_of_the_project_and_not_after_foreign_text(auto):
+    (auto / "sub").mkdir()
+    text = "echo x >> made.txt"
+    ways = [on_machine(text), on_machine(text), on_machine(f"{text} "), command("cd sub"), on_machine(text), says("ok")]
+    async with engine_of(auto, *ways, on_machine(text), says("ok")) as (engine, session):
+        seen = await turn(engine, session, "allow_always")
+        answers = [event for event in seen if isinstance(event, ev.ApprovalResolved)]
+        assert [event.decision for event in answers] == ["allow_always", "run_on_machine", "reject_once", "reject_once"]
+        assert answers[1].pattern == f"Machine({text})"
+        first, *others = asked(seen)
+        assert "allow_always" in first.options
+        # A rule can't end with a blank, and elsewhere the same words can mean something else.
+        assert [request.subject for request in others] == [f"{text} ", text]
+        assert all("allow_always" not in request.options for request in others)
+        assert (auto / "made.txt").read_text() == "x\nx\n"
+        assert not (auto / "sub/made.txt").exists()
+        [rule] = SavedRules(auto).load()
+        assert (rule.choice, rule.rule) == ("allow", f"Machine({text})")
+        engine._find_session(session).emit(ev.ForeignReceived(source="evil.example"))
+        assert [request.kind for request in asked(await turn(engine, session))] == ["tool"]
+        assert (auto / "made.txt").read_text() == "x\nx\n"
+
+
+async def test_s13_a_command_that_a_rule_lets_out_finds_no_program_of_the_project(auto, monkeypatch):
+    (auto / "bin").mkdir()
+    (auto / "bin/mytool").write_text("#!/bin/sh\necho mine\n")
+    (auto / "bin/mytool").chmod(0o755)
+    monkeypatch.setenv(f"{SAVED_PREFIX}PATH", f"{auto / 'bin'}{os.pathsep}{os.environ['PATH']}")
+    async with engine_of(auto, on_machine("mytool"), on_machine("mytool"), says("ok")) as (engine, session):
+        await turn(engine, session, "run_on_machine", "allow_always")
+        assert documents(engine, session)[0].exit_code == 0
+    async with engine_of(auto, on_machine("mytool"), says("ok")) as (engine, session):
+        await turn(engine, session)
+        assert documents(engine, session)[0].exit_code == 127
+
+
+@pytest.mark.parametrize("text", ["rm *.txt", "git -C sub push"])
+async def test_always_is_not_offered_for_a_pattern_nor_for_another_repository(auto, text):
+    git("init", "-q", "sub", cwd=auto)
+    async with engine_of(auto, on_machine(text), says("ok")) as (engine, session):
+        [request] = asked(await turn(engine, session))
+        assert request.options == ("run_on_machine", "allow_once", "reject_once")
 
 
 async def test_m5_a_yes_holds_for_the_mode_in_which_it_was_asked(auto):

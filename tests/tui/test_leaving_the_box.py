@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from core.protocol.events import ApprovalRequested
 from tests.tui.test_permissions import ALL, STARTED, answers, approval, text_of
@@ -38,6 +39,16 @@ async def test_leaving_the_box_has_a_key_of_its_own(stage, key, decision):
         await on.pilot.press(key)
         await on.until(lambda: answers(on))
         assert answers(on)[0].decision == decision
+
+
+async def test_always_on_the_machine_says_so_on_its_key(stage):
+    request = replace(MACHINE, options=("run_on_machine", "allow_always", "allow_once", "reject_once"))
+    async with stage([STARTED]) as on:
+        await approval(on, request)
+        assert "a always, on my machine" in text_of(on, "#approval-keys")
+        await on.pilot.press("p", "a")
+        await on.until(lambda: answers(on))
+        assert answers(on)[0].decision == "allow_always"
 
 
 async def test_no_other_question_takes_the_key_that_leaves_the_box(stage):

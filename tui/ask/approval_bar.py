@@ -57,6 +57,7 @@ _CHOICES: Final[tuple[tuple[str, ApprovalDecision, str], ...]] = (
     ("approval.reject", "reject_once", "no"),
     ("approval.never", "reject_always", "never"),
 )
+_MACHINE_LABELS: Final = {"allow_once": "sandboxed", "allow_always": "always, on my machine"}
 _BLANKS: Final = compile_lazily(r"(?: {24,}|\t{8,}|\n{4,}| +\Z|\t+\Z|\n+\Z)")
 _DIM: Final = "$foreground 60%"
 _GAP: Final = "   "  # between two choices
@@ -199,7 +200,7 @@ class ApprovalBar(GuardedWidget, Vertical, can_focus=True):
         choices_in_order = sorted(_CHOICES, key=lambda choice: (choice[1] == "run_on_machine") and not first)
         for key, decision, words in choices_in_order:
             if decision in request.options and (key != "approval.pattern" or _takes_pattern(request)):
-                label = "sandboxed" if (request.kind, decision) == ("machine", "allow_once") else words
+                label = _MACHINE_LABELS.get(decision, words) if request.kind == "machine" else words
                 choices.append(_format_choice(format_first_key(key, keymap), label))
         return choices
 

@@ -4,10 +4,11 @@ A question is built from the `Approval` of the call; the runner of a command bui
 holds for these bytes in this directory and mode, once. Commands may be left to the user (`human`): the model proposes,
 the user types. The network is asked about afterwards, for the hosts that a command tried to reach.
 
-Whether one exact command may leave the box is asked every time, and never answered by the model or for good. A rule of
-the user that names the command exactly counts only where nobody can be asked (`-p --allow`), and only in the project's
-top directory: elsewhere the same words may mean another repository, whose settings run programs. Foreign text in the
-conversation may be why a model asks, so then the user is asked twice, and without a user the answer is no.
+Whether one exact command may leave the box is never answered by the model. A rule of the user that names the command
+exactly (*always*, their configuration, `-p --allow`) answers for them, but only in the project's top directory and not
+where the command concerns another repository: there the same words may run other programs. Foreign text in the
+conversation may be why a model asks, so then the user is asked twice in spite of rules, and without a user the answer
+is no.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from msgspec.structs import replace
 
 from core.agent.base.permissions import CallPermissions
 from core.agent.base.user_channel import UserChannel
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, ConfigError
 from core.git.nested_repositories import find_nested_repositories, is_bare_repository
 from core.hooks.dialect_names import HookEvent, list_tool_names
 from core.hooks.payload import HookCall
@@ -30,7 +31,7 @@ from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.ids import new_id
 from core.modes import Access
 from core.permissions.approval import Approval, ApprovalAnswer, Approved, Escalate, Refused, list_requested
-from core.permissions.rules import PermissionChoice, PermissionKind, find_strictest, select_rules
+from core.permissions.rules import PermissionChoice, PermissionKind, find_strictest, parse_rule, select_rules
 from core.protocol.documents import Option, Question
 from core.protocol.events import AnyEvent, ApprovalDecision, ApprovalRequested, ApprovalResolved, Notice, QuestionAsked
 from core.sandbox.addresses import HostAndPort
@@ -48,6 +49,7 @@ ALLOWING_DECISIONS = frozenset({"allow_once", "allow_always", "allow_session"})
 _PROPOSED = "as_proposed"
 _MAX_SHOWN = 2_000  # characters of a proposed command
 BOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_once", "reject_once")
+RULED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "allow_always", "allow_once", "reject_once")
 UNSANDBOXED_OPTIONS: tuple[ApprovalDecision, ...] = ("run_on_machine", "reject_once")
 CONTAINMENT = "runs as you, with your environment and network; nothing it does is reviewed"
 IN_BOX = "Without `all` it runs in the sandbox."
@@ -61,6 +63,7 @@ NOBODY = "Nobody can be asked. `-p --allow 'Machine(COMMAND)'` lets exactly that
 FOREIGN_ALONE = "The conversation holds text from {}, and nobody can be asked."
 FOREIGN = "The conversation holds text from {}, which may be why the agent asks for this."
 NESTED = "{} is a separate repository inside the project: git there runs its own hooks and programs"
+BY_RULE = "A rule allows exactly this command."
 NOT_AT_TOP = (
     "A rule allows exactly this command, but only at the top of the project, and the shell is in {}. "
     "Go to the top first."
@@ -97,7 +100,7 @@ class Approver(Struct, frozen=True):
             return Escalate()
         if resolution.by == "user" and resolution.decision in {"allow_always", "reject_always"}:
             choice: PermissionChoice = "allow" if resolution.decision == "allow_always" else "deny"
-            await self._save_rules(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
+            await self.save_rules(choice, before, [_name_rule(access, before.subject, resolution.pattern)])
         if resolution.decision not in ALLOWING_DECISIONS:
             return _build_refusal(resolution)
         weighed_request, grants = self.permissions.weigh_request(tool), self.permissions.network_grants
@@ -151,7 +154,7 @@ class Approver(Struct, frozen=True):
             digest=approval.compute_digest(),
         )
 
-    async def _save_rules(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str | None]) -> None:
+    async def save_rules(self, choice: PermissionChoice, approval: Approval, rules: Sequence[str | None]) -> None:
         """Save an answer that was given for good; if that fails, it still holds for this call."""
         try:
             for rule in rules:
@@ -222,7 +225,7 @@ class Approver(Struct, frozen=True):
         )
         decision = (await self.user.approve(request)).decision
         if decision == "allow_always":
-            await self._save_rules("allow", approval, [f"{kind}({name})" for name in names])
+            await self.save_rules("allow", approval, [f"{kind}({name})" for name in names])
         return decision
 
     async def find_refusal(self, call: str, tool: RunTerminalCmd) -> str | None:
@@ -312,16 +315,51 @@ async def ask_for_unsandboxed_run(approver: Approver, call: str, tool: RunTermin
     before, foreign = build_unsandboxed_approval(permissions, tool), permissions.network_grants.name_foreign()
     if not approver.user.is_interactive:
         return _answer_by_rule(approver, _build_request(call, tool, approver, before), foreign)
+    if _is_ruled(permissions, before, foreign):
+        # Without a request no client shows a question that is answered already.
+        rule = f"Machine({before.subject})"
+        approver.emit(ApprovalResolved(id=new_id("apr"), decision="run_on_machine", note=BY_RULE, pattern=rule))
+        return Escalate(is_ruled=True)
+    return await _ask_user_for_unsandboxed_run(approver, call, tool, before, foreign)
+
+
+async def _ask_user_for_unsandboxed_run(
+    approver: Approver, call: str, tool: RunTerminalCmd, before: Approval, foreign: str
+) -> ApprovalAnswer:
+    permissions = approver.permissions
     if foreign and not await _ask_about_foreign(approver, call, tool, foreign):
         return Refused(REFUSED.format("The user", ""))
-    resolution = await approver.user.approve(_build_request(call, tool, approver, before))
-    if resolution.decision not in {"run_on_machine", "allow_once"}:
+    request = _build_request(call, tool, approver, before)
+    resolution = await approver.user.approve(request)
+    if resolution.decision not in request.options or resolution.decision == "reject_once":
         note = f" {resolution.note}" if resolution.note else ""
         return Refused(REFUSED.format("The user", note))
     is_impossible = explain_sandboxed_only(permissions, tool) is not None
     if is_impossible or build_unsandboxed_approval(permissions, tool) != before:
         return Refused(CHANGED)
-    return Escalate() if resolution.decision == "run_on_machine" else Approved()
+    if resolution.decision == "allow_always" and resolution.by == "user":
+        await approver.save_rules("allow", before, [f"Machine({before.subject})"])
+    return Approved() if resolution.decision == "allow_once" else Escalate()
+
+
+def _can_be_ruled(permissions: CallPermissions, approval: Approval) -> bool:
+    """True if a rule may name this command: its words mean the same each time, and a rule can hold them."""
+    if not permissions.terminal.is_contained or _explain_directory(permissions, approval.directory) is not None:
+        return False
+    if find_nested_repositories(permissions.terminal.host.workspace.root, approval.directory, approval.subject):
+        return False
+    try:
+        return parse_rule(f"Machine({approval.subject})", "allow").matches(approval.subject)
+    except ConfigError:
+        return False
+
+
+def _is_ruled(permissions: CallPermissions, approval: Approval, foreign: str) -> bool:
+    """True if the user's own rule answers for them: it names exactly this command, and no stricter rule matches."""
+    rules = select_rules(permissions.rules.load(), "Machine")
+    rule = find_strictest(rule for rule in rules if rule.matches(approval.subject))
+    is_allowed = rule is not None and rule.choice == "allow"
+    return is_allowed and not foreign and _can_be_ruled(permissions, approval)
 
 
 def build_unsandboxed_approval(permissions: CallPermissions, tool: RunTerminalCmd) -> Approval:
@@ -360,11 +398,17 @@ def _build_request(call: str, tool: RunTerminalCmd, approver: Approver, approval
         directory=approval.directory,
         explanation=tool.explanation,
         containment=f"{warning}{CONTAINMENT}{pending if waiting else ''}",
-        options=BOXED_OPTIONS if terminal.is_contained else UNSANDBOXED_OPTIONS,
+        options=_list_unsandboxed_options(approver.permissions, approval),
         permissions=approval.permissions,
         mode=approval.mode,
         digest=approval.compute_digest(),
     )
+
+
+def _list_unsandboxed_options(permissions: CallPermissions, approval: Approval) -> tuple[ApprovalDecision, ...]:
+    if _can_be_ruled(permissions, approval):
+        return RULED_OPTIONS
+    return BOXED_OPTIONS if permissions.terminal.is_contained else UNSANDBOXED_OPTIONS
 
 
 def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str) -> Escalate | Refused:
@@ -374,9 +418,8 @@ def _answer_by_rule(approver: Approver, request: ApprovalRequested, foreign: str
     directory_problem = _explain_directory(approver.permissions, request.directory)
     approver.emit(request)
     if is_named and not foreign and directory_problem is None:
-        note = "A rule allows exactly this command."
-        approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=note))
-        return Escalate()
+        approver.emit(ApprovalResolved(id=request.id, decision="run_on_machine", by="user", note=BY_RULE))
+        return Escalate(is_ruled=True)
     note = (directory_problem or FOREIGN_ALONE.format(foreign)) if is_named else NOBODY
     approver.emit(ApprovalResolved(id=request.id, decision="reject_once", by="program", note=note))
     return Refused(f"The program refused this call. {note} Nothing was changed.")

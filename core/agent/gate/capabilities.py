@@ -99,7 +99,7 @@ class CommandRunner(Struct, eq=False):
     _origin: Origin
     _approved: Approval | None
     _lease: CallLease
-    _is_attended: bool = True  # The user, not a rule alone, approves commands outside the box.
+    is_attended: bool = True  # The user, not a rule alone, approves commands outside the box.
     should_run_again: Callable[[], Awaitable[bool]] | None = None
     _latest: str = ""
     _is_unsandboxed: bool = False
@@ -110,7 +110,7 @@ class CommandRunner(Struct, eq=False):
         terminal = self._python.terminal
         self._is_unsandboxed = "all" in permissions
         if self._is_unsandboxed:
-            environment = build_requested_environment(is_attended=self._is_attended)
+            environment = build_requested_environment(is_attended=self.is_attended)
             result = await run_unsandboxed(
                 terminal.host, request, terminal.shell.directory, environment, self._emit_output
             )
@@ -234,8 +234,8 @@ class CapabilityFactory(Struct, frozen=True, kw_only=True):
             case Access.TODO | Access.PLAN:
                 return self.build_todo_editor(origin, lease, with_plans=access is Access.PLAN)
             case Access.EXEC | Access.JOB:
-                stamp, is_attended = replace(origin, todo=todo), self.approver.user.is_interactive
-                runner = CommandRunner(self.python, permissions, stamp, approval, lease, is_attended)
+                stamp = replace(origin, todo=todo)
+                runner = CommandRunner(self.python, permissions, stamp, approval, lease)
                 return runner if access is Access.EXEC else JobController(terminal.jobs, lease)
             case Access.PROBE:
                 return DebugCapability(self.approver, self.digests, origin, lease.check)

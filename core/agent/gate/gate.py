@@ -220,6 +220,7 @@ class Gate:
                     raise CallStopped("denied", f"Not run: {answer.reason}")
                 case Escalate():
                     self._check_granted(call)
+                    call.is_ruled = answer.is_ruled
                     call.approval = build_unsandboxed_approval(self.permissions, tool)
                     return PolicyDecision(choice="allow")
                 case Approved():
@@ -311,8 +312,9 @@ class Gate:
         self.permissions.record_exposure(call.access, call.tool, self.turn_id)
         origin = Origin(turn=self.turn_id, call=call.request.id, tool=call.name)
         call.capability = self.capabilities.build(call.access, origin, call.approval, call.lease, call.approved_paths)
-        if rerun is not None and isinstance(call.capability, CommandRunner):
-            call.capability.should_run_again = rerun.should_run_again
+        if isinstance(call.capability, CommandRunner):
+            call.capability.is_attended = not call.is_ruled
+            call.capability.should_run_again = rerun.should_run_again if rerun is not None else None
         limit = TIME_LIMITS.get(call.access)
         work = asyncio.ensure_future(call.tool.run(call.capability))
         call.text = CANCELLED

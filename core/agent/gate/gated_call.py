@@ -48,7 +48,7 @@ class GatedCall(Struct, eq=False):
     `weighed`: its requested permissions, which are granted to this command alone; `received`: hosts that have answered
     it; `error_code`, `error_hint`: the code of its error, and advice; `changed_by`: a sentence about the hook that
     changed its arguments; `is_parallel`: it runs at the same time as others of its step; `is_malformed`: the model's
-    arguments are invalid, independent of the project.
+    arguments are invalid, independent of the project; `is_ruled`: a rule alone let it out of the box.
     """
 
     request: ToolCall
@@ -76,6 +76,7 @@ class GatedCall(Struct, eq=False):
     changed_by: str | None = None
     is_parallel: bool = False
     is_recorded: bool = False
+    is_ruled: bool = False
     started: float = field(default_factory=monotonic)
 
     @property

@@ -75,7 +75,8 @@ class ApprovalRequested(IdEvent, frozen=True, kw_only=True, tag="approval.reques
     has ended wanted the hosts in `subject`, one a line; a yes runs it again. With kind "host" the program is to reach
     `subject` for the agent, and nothing was sent there yet. `subagent`: who asks, "" = the agent.
     `permissions`: what a command asks for beside running, and gets with a yes. With kind "machine" the command asks to
-    run outside of the box: "run_on_machine" lets it, "allow_once" runs it in the box instead.
+    run outside of the box: "run_on_machine" lets it, "allow_always" lets it from now on, "allow_once" runs it in the
+    box instead.
     """
 
     call: str

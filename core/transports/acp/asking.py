@@ -35,13 +35,18 @@ from core.transports.acp.tool_calls import ShownCall, build_text
 
 TOO_LATE: Final = "Your answer to “{}” came too late; it had no effect."
 NOBODY: Final = "Nobody answered in the editor: that is not a refusal by the user."
-_OPTIONS: Final[Mapping[str, tuple[str, PermissionOptionKind]]] = {
+_OPTIONS: Final[dict[str, tuple[str, PermissionOptionKind]]] = {
     "allow_once": ("Allow once", "allow_once"),
     "allow_session": ("Allow in this session", "allow_always"),
     "allow_always": ("Always allow", "allow_always"),
     "run_on_machine": ("Run unsandboxed", "allow_once"),
     "reject_once": ("Reject", "reject_once"),
     "reject_always": ("Never allow", "reject_always"),
+}
+# Of a command that asks to leave the sandbox: a yes without "run_on_machine" is one to the sandbox.
+_MACHINE_OPTIONS: Final = _OPTIONS | {
+    "allow_once": ("Run sandboxed", "allow_once"),
+    "allow_always": ("Always run unsandboxed", "allow_always"),
 }
 _KINDS: Final = {"command": "execute", "machine": "execute", "network": "fetch", "host": "fetch", "mode": "switch_mode"}
 _OWN: Final = "__own"  # suffix of the field for a free answer in a form
@@ -85,8 +90,9 @@ class ClientAsker(Struct, eq=False):
 
     async def approve(self, request: ev.ApprovalRequested, call: ShownCall | None) -> cmd.ApprovalAnswer:
         """Return the answer to an approval. Raises `CancelledError`."""
+        labels = _MACHINE_OPTIONS if request.kind == "machine" else _OPTIONS
         options = [
-            PermissionOption(option_id=option, name=_OPTIONS[option][0], kind=_OPTIONS[option][1])
+            PermissionOption(option_id=option, name=labels[option][0], kind=labels[option][1])
             for option in request.options
         ]
         choice = await self.choose(_build_approval(request, call), options)

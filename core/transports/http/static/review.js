@@ -180,6 +180,13 @@ const DECISIONS = {
   reject_always: ["Always refuse", "no"],
 };
 
+// Of a command that asks to leave the sandbox: a yes without "run_on_machine" is one to the sandbox.
+const MACHINE_DECISIONS = {
+  ...DECISIONS,
+  allow_once: ["Run sandboxed", "yes"],
+  allow_always: ["Always run on the machine", "warn"],
+};
+
 function drawApproval(path, asked) {
   const about = [
     asked.reason,
@@ -191,7 +198,8 @@ function drawApproval(path, asked) {
     asked.explanation ? `The model says: ${asked.explanation}` : "",
   ];
   const choices = asked.options.map((decision) => {
-    const [label, look] = DECISIONS[decision] ?? [decision, ""];
+    const labels = asked.kind === "machine" ? MACHINE_DECISIONS : DECISIONS;
+    const [label, look] = labels[decision] ?? [decision, ""];
     return button(label, look, () => post(`${path}/approvals/${encodeURIComponent(asked.id)}`, { decision }));
   });
   return node(
