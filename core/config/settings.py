@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from core.edit_formats import EditFormat
 from core.modes import Mode
-from core.permissions.rules import PermissionChoice, PermissionRule, parse_rule
+from core.permissions.rules import PermissionChoice, PermissionRule, matches_host, parse_rule
 from core.protocol.choices import ColorChoice, GlyphChoice, HangupRule, PromptKeys, SandboxChoice
 from core.protocol.messages import Effort, ModelJob, TierChoice, Usage
 from core.protocol.paths import is_named_by
@@ -20,6 +20,10 @@ from core.protocol.tools import ToolSettings
 
 DialectName = Literal["native", "tags", "command"]
 ModelId = Annotated[str, Meta(pattern=r"^([^/\s]+/\S.*)?$")]
+PrivateHost = Annotated[
+    str,
+    Meta(pattern=r"^(\*\.)?[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$|^[0-9a-f:]+:[0-9a-f:.]*$"),
+]
 _WILD: Final = frozenset("*?[")
 FILE_NAME = "config.toml"
 CommandPolicy = Literal["confirm", "auto", "human"]
@@ -214,6 +218,17 @@ class WebSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     search: SearchSettings = SearchSettings()
 
 
+class NetworkSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`private_hosts`: hosts that may have addresses of a private network, `*.host` for all below one. They need a
+    grant like any other host."""
+
+    private_hosts: tuple[PrivateHost, ...] = ()
+
+    def is_private_host(self, host: str) -> bool:
+        """True if the host is one of these."""
+        return any(matches_host(pattern, host) for pattern in self.private_hosts)
+
+
 class BrowserSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The browser of the subagent `browser-use`. `executable`: a Chromium, "" = the first on this machine; `command`:
     starts Playwright's MCP server, () = the installed one."""
@@ -297,6 +312,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     context: ContextSettings = ContextSettings()
     index: IndexSettings = IndexSettings()
     web: WebSettings = WebSettings()
+    network: NetworkSettings = NetworkSettings()
     browser: BrowserSettings = BrowserSettings()
     models: dict[str, ModelSettings] = field(default_factory=dict)
     routes: RouteTable = RouteTable()

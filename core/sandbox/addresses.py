@@ -30,6 +30,11 @@ _INNER = tuple(
         ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "64:ff9b:1::/48", "3fff::/20", "5f00::/16"),
     )
 )
+_PRIVATE = tuple(
+    map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
+)
+# Metadata services of clouds hand out keys to whoever asks, and lie in private networks.
+_METADATA = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
 
 
 class HostAndPort(Struct, frozen=True):
@@ -100,3 +105,19 @@ def is_public(address: IPAddress) -> bool:
         if address.scope_id is not None or address.is_site_local:
             return False
     return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def is_private(address: IPAddress) -> bool:
+    """Test whether an address is one of a private network that its user may open: no loopback or link-local address,
+    and no metadata service of a cloud."""
+    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return address not in _METADATA and any(address in network for network in _PRIVATE)
+
+
+def explain_inner(host: str, *, is_named: bool) -> str:
+    """Explain why a host with an address that is not public is not reached. `is_named`: it is in
+    `network.private_hosts`."""
+    if is_named:
+        return f"The host {host} is in network.private_hosts, but not all its addresses are in a private network."
+    return f"The host {host} is not on the public network, and not in network.private_hosts of the user's settings."

@@ -1,8 +1,9 @@
 """The only network of a box: an HTTP proxy on a unix socket that reaches the hosts that the user granted.
 
 It takes `CONNECT host:port` and plain `http://` requests, one per connection, resolves names itself, refuses every
-address that is not public, and dials exactly the address that it checked. TLS passes through unread. Refusals are
-reported, so that the user can be asked; finished connections are reported with their bytes.
+address that is not public, except private ones of hosts that the user's own settings name, and dials exactly the
+address that it checked. TLS passes through unread. Refusals are reported, so that the user can be asked; finished
+connections are reported with their bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,15 @@ from msgspec import Struct
 
 from core.filesystem.private_files import make_private_directory
 from core.patterns import compile_lazily
-from core.sandbox.addresses import HostAndPort, IPAddress, is_public, parse_host_and_port, parse_ip_address
+from core.sandbox.addresses import (
+    HostAndPort,
+    IPAddress,
+    explain_inner,
+    is_private,
+    is_public,
+    parse_host_and_port,
+    parse_ip_address,
+)
 from core.tasks import cancel_tasks
 
 MAX_HEAD_BYTES = 32 * 1024
@@ -47,6 +56,14 @@ class ProxiedConnection(Struct, frozen=True):
     address: str
     sent: int
     received: int
+
+
+class InnerHosts(Struct, frozen=True):
+    """The granted hosts whose addresses are not all public. `is_named`: the user's settings name the host as one of a
+    private network; `on_refusal` is called with the reason for a host that is refused because of its addresses."""
+
+    is_named: Callable[[str], bool] = lambda _: False
+    on_refusal: Callable[[HostAndPort, str], None] = lambda *_: None
 
 
 class ProxyRefusal(Exception):
@@ -82,6 +99,11 @@ async def resolve_host(host: str) -> list[IPAddress]:
     return list(dict.fromkeys(address for address in addresses if address is not None))
 
 
+async def dial_address(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to an address that was checked. Raises OSError."""
+    return await asyncio.open_connection(address, port)
+
+
 class Proxy:
     """The proxy of one session. `allows(host)`: True for granted hosts; `on_refusal` is called for others.
 
@@ -102,6 +124,7 @@ class Proxy:
         self._allows, self._on_refusal, self._on_connection = allows, on_refusal, on_connection
         self._find_handler = find_handler
         self._public, self._resolve = public, resolve
+        self.inner = InnerHosts()
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -186,7 +209,7 @@ class Proxy:
             await close_writer(their_writer)
 
     async def _resolve_target(self, target: HostAndPort) -> IPAddress:
-        """Return the address to dial. A name with any address that is not public is refused."""
+        """Return the address to dial. A name with any address that may not be reached is refused."""
         literal_address = parse_ip_address(target.host)
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
@@ -195,8 +218,11 @@ class Proxy:
             addresses = []
         if not addresses:
             raise ProxyRefusal("502 Bad Gateway", f"The host {target.host} is not known.", target)
-        if not all(map(self._public, addresses)):
-            raise ProxyRefusal("403 Forbidden", f"The host {target.host} is not on the public network.", target)
+        is_named = self.inner.is_named(target.host)
+        if not all(self._public(address) or (is_named and is_private(address)) for address in addresses):
+            reason = explain_inner(target.host, is_named=is_named)
+            self.inner.on_refusal(target, reason)
+            raise ProxyRefusal("403 Forbidden", reason, target)
         return addresses[0]
 
     async def _connect(
@@ -204,7 +230,7 @@ class Proxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         try:
             async with asyncio.timeout(DIAL_TIMEOUT):
-                return await asyncio.open_connection(str(address), target.port)
+                return await dial_address(str(address), target.port)
         except (OSError, TimeoutError):
             raise ProxyRefusal("502 Bad Gateway", f"{target} does not answer.", target) from None
 

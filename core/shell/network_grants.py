@@ -27,7 +27,7 @@ from core.permissions.rules import PermissionRule, matches_host, parse_rule, sel
 from core.sandbox.addresses import HostAndPort
 from core.sandbox.box import BoxService, Tier
 from core.sandbox.inside.messages import PROXY_PORT
-from core.sandbox.proxy import LocalHandler, ProxiedConnection, Proxy, close_writer, relay_streams
+from core.sandbox.proxy import InnerHosts, LocalHandler, ProxiedConnection, Proxy, close_writer, relay_streams
 from core.shell.log_collector import is_ingest
 
 _HEAD: Final = compile_lazily(rb"AGENT-TUI-SERVICE (?P<name>[a-z0-9:-]{1,40})\r\n\r\n")
@@ -50,10 +50,17 @@ def _record_nothing(_: str, __: dict[str, object]) -> None:
 class NetworkGrants:
     """The network grants of a session. `rules` returns the rules that hold now; `record` gets every connection."""
 
-    def __init__(self, directory: Path, rules: RulesSource, record: ConnectionRecorder = _record_nothing) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        rules: RulesSource,
+        record: ConnectionRecorder = _record_nothing,
+        is_private_host: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self._directory = directory
         self._rules = rules
         self._record = record
+        self.is_private_host = is_private_host  # by the user's own settings
         self.collector: LocalHandler | None = None  # receives the records of probes during a run
         self._proxy: Proxy | None = None
         self._socket: Path | None = None
@@ -65,6 +72,7 @@ class NetworkGrants:
         self._refused: dict[HostAndPort, None] = {}
         self._received: dict[str, None] = {}
         self._unanswered: dict[str, None] = {}
+        self._inner: dict[str, None] = {}
         self.list_foreign: Callable[[], Collection[str]] = tuple  # hosts and servers whose text the model has read
         self._turn = ""
         self._has_read_secrets = False
@@ -220,6 +228,16 @@ class NetworkGrants:
         targets, self._refused = tuple(self._refused), {}
         return targets
 
+    def pop_inner(self) -> tuple[str, ...]:
+        """Return why granted hosts were refused since the last call: they are not on the public network."""
+        reasons, self._inner = tuple(self._inner), {}
+        return reasons
+
+    def _record_inner(self, target: HostAndPort, reason: str) -> None:
+        self._record("network.refused", {"host": target.host, "port": target.port, "reason": reason})
+        if len(self._inner) < MAX_REFUSED:
+            self._inner[reason] = None
+
     def _record_refusal(self, target: HostAndPort) -> None:
         self._record("network.refused", {"host": target.host, "port": target.port})
         if len(self._refused) < MAX_REFUSED:
@@ -248,6 +266,7 @@ class NetworkGrants:
                 on_connection=self._record_connection,
                 find_handler=self._select_handler,
             )
+            proxy.inner = InnerHosts(self.is_private_host, self._record_inner)
             try:
                 self._socket = await proxy.start(self._directory)
             except (OSError, StateError):

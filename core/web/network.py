@@ -1,7 +1,8 @@
 """Connections to the public network only: names are resolved here, and the checked address is the one that is dialled.
 
-A name with any address that is not public is refused, so that a page can't reach the user's inner network. The check is
-part of the connector, so neither a redirect nor a second DNS answer evades it. TLS still verifies the name.
+A name with any address that is not public is refused, so that a page can't reach the user's inner network; private
+addresses of hosts that the user's own settings name are reached. The check is part of the connector, so neither a
+redirect nor a second DNS answer evades it. TLS still verifies the name.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any, Final
 import httpcore2
 
 from core.errors import WebFailed
-from core.sandbox.addresses import HostAndPort, IPAddress, is_public, parse_ip_address
+from core.sandbox.addresses import HostAndPort, IPAddress, explain_inner, is_private, is_public, parse_ip_address
 from core.sandbox.proxy import Resolver, resolve_host
 
 DIAL_SECONDS: Final = 15.0
@@ -37,7 +38,7 @@ def admit_none(_: HostAndPort) -> bool:
 
 class GuardedNetwork(httpcore2.AsyncNetworkBackend):
     """The network of a connection pool. `resolve` and `connect` are for tests only. A target that `is_admitted` may
-    have private addresses, and all of them are tried."""
+    have any address, and all of them are tried; a host for which `is_private_host` is true may have private ones."""
 
     def __init__(
         self,
@@ -45,8 +46,10 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         connect: Connector = connect_directly,
         *,
         is_admitted: Admission = admit_none,
+        is_private_host: Callable[[str], bool] = lambda _: False,
     ) -> None:
         self._resolve, self._connect, self._is_admitted = resolve, connect, is_admitted
+        self._is_private_host = is_private_host
 
     def admit(self, admitted_target: HostAndPort) -> GuardedNetwork:
         """Return this network with `admitted_target` admitted."""
@@ -56,8 +59,18 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
         """Raise `WebFailed` for a literal address that could not be dialled in any case; names are checked when they
         are dialled."""
         ip_address = parse_ip_address(target.host)
-        if ip_address is not None and not is_public(ip_address) and not self._is_admitted(target):
-            raise _explain_inner(target.host)
+        if ip_address is not None and not self._is_admitted(target):
+            self._check_reach(target.host, [ip_address])
+
+    def _check_reach(self, host: str, addresses: Sequence[IPAddress]) -> None:
+        """Raise `WebFailed` for a host with an address that may not be dialled."""
+        is_named = self._is_private_host(host)
+        if not all(is_public(address) or (is_named and is_private(address)) for address in addresses):
+            raise WebFailed(
+                explain_inner(host, is_named=is_named),
+                hint="Use a command for a server on this machine.",
+                code="refused_address",
+            )
 
     async def connect_tcp(
         self,
@@ -85,14 +98,5 @@ class GuardedNetwork(httpcore2.AsyncNetworkBackend):
             raise WebFailed(f"The host {host} is not known.", hint="Check its spelling.", code="unreachable")
         if is_admitted:
             return addresses
-        if not all(map(is_public, addresses)):
-            raise _explain_inner(host)
+        self._check_reach(host, addresses)
         return addresses[:1]
-
-
-def _explain_inner(host: str) -> WebFailed:
-    return WebFailed(
-        f"The host {host} is not on the public network; pages are fetched only from there.",
-        hint="Use a command for a server on this machine.",
-        code="refused_address",
-    )

@@ -121,7 +121,9 @@ def _select_hosts(
         return (), None
     if not tier.uses_proxy:
         return (), NO_NETWORK.format(f"this machine's sandbox ({tier.value})")
-    hosts = [host for host in find_named_hosts(tool.command) if _is_outside(host) and not grants.is_allowed(host)]
+    hosts = [
+        host for host in find_named_hosts(tool.command) if _is_outside(host, grants) and not grants.is_allowed(host)
+    ]
     denied_hosts = [host for host in hosts if not grants.can_be_asked(host)]
     requested_hosts = tuple(host for host in hosts if host not in denied_hosts)
     if requested_hosts and tool.is_background:
@@ -129,14 +131,14 @@ def _select_hosts(
     return requested_hosts, DENIED.format("network", ", ".join(denied_hosts)) if denied_hosts else None
 
 
-def _is_outside(host: str) -> bool:
-    """True for a host that the proxy could reach: a name, or a public address."""
+def _is_outside(host: str, grants: NetworkGrants) -> bool:
+    """True for a host that the proxy could reach: a name, a public address, or a private one of the user's settings."""
     try:
         address = parse_ip_address(parse_host_and_port(host, 443).host)
     except ValueError:
         return False
     if address is not None:
-        return is_public(address)
+        return is_public(address) or grants.is_private_host(host)
     return host != "localhost" and not host.endswith(".localhost")
 
 

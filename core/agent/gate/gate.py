@@ -287,6 +287,7 @@ class Gate:
                 call.text = rerun.format_result(call.text)
                 if unanswered_hosts := grants.pop_unanswered():
                     call.text += NO_ANSWER.format(", ".join(unanswered_hosts))
+                call.text += "".join(f"\n[{reason}]" for reason in grants.pop_inner())
                 if call.is_unsandboxed:
                     grants.record_received()  # The command may have received foreign text.
             finally:

@@ -68,7 +68,10 @@ class AgentProcess:
         self._session, self._agent = session, agent
         self._log = ServerLog()
         self._grants = NetworkGrants(
-            session.directory.path / "agent-network", self._list_rules, session.permissions.record_network_use
+            session.directory.path / "agent-network",
+            self._list_rules,
+            session.permissions.record_network_use,
+            session.permissions.network_grants.is_private_host,
         )
         self._login = LoginCopy(agent, session.directory.path / "agent-logins")
         self._process = ServerProcess(

@@ -157,12 +157,16 @@ class Session:
             ignore=self.shadow.ignore,
             audit=audit,
             list_configured=self._list_configured_rules,
+            is_private_host=self._is_private_host,
             report_error=self.report_error,
         )
         return SessionPermissions(sources)
 
     def _list_configured_rules(self) -> tuple[PermissionRule, ...]:
         return self.settings.permissions.parse_rules()
+
+    def _is_private_host(self, host: str) -> bool:
+        return self.settings.network.is_private_host(host)
 
     def _build_call_permissions(self) -> CallPermissions:
         return CallPermissions(
@@ -312,8 +316,11 @@ class Session:
     def open_fetcher(self) -> WebFetcher:
         """Return the fetcher of this session, which also caches pages."""
         from core.web.fetcher import WebFetcher
+        from core.web.network import GuardedNetwork
 
-        self.web = self.web or WebFetcher()
+        if self.web is None:
+            is_private_host = self.permissions.network_grants.is_private_host
+            self.web = WebFetcher(GuardedNetwork(is_private_host=is_private_host))
         return self.web
 
     def report_error(self, problem: AgentTuiError, *, path: str = "") -> None:
@@ -466,13 +473,14 @@ def _open_plans(services: EngineServices) -> PlanFolder:
 
 class PermissionSources(Struct, frozen=True, kw_only=True):
     """The origins of the permissions of a session. `directory`: that of the session; `list_configured`: returns the
-    rules of its configuration as it is now."""
+    rules of its configuration as it is now; `is_private_host`: it names the host as one of a private network."""
 
     directory: Path
     workspace: Workspace
     ignore: IgnoreRules
     audit: AuditLog
     list_configured: Callable[[], tuple[PermissionRule, ...]]
+    is_private_host: Callable[[str], bool]
     report_error: Callable[[AgentTuiError], None]
 
 
@@ -484,7 +492,9 @@ class SessionPermissions:
         self._audit, self._report_error, self._root = sources.audit, sources.report_error, workspace.root
         saved_rules = SavedRules(workspace.root, is_persistent=find_private_directory(directory) is None)
         self.rules = SessionRules(sources.list_configured, saved_rules)
-        self.network_grants = NetworkGrants(directory / "network", self.rules.load, self.record_network_use)
+        self.network_grants = NetworkGrants(
+            directory / "network", self.rules.load, self.record_network_use, sources.is_private_host
+        )
         self._above: WithheldFinder | None = None
         self._withheld = WithheldFinder(workspace, sources.ignore, self._may_read)
         self._reading: tuple[PermissionRule, ...] = ()

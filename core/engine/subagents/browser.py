@@ -106,7 +106,7 @@ class BrowserCaller(Struct, eq=False):
     async def _admit_host(self, target: HostAndPort, wanted_by: str) -> None:
         permissions, host = self._approver.permissions, target.host
         inner = parse_ip_address(host)
-        if inner is not None and not is_public(inner):
+        if inner is not None and not is_public(inner) and not permissions.network_grants.is_private_host(host):
             raise ToolFailed(f"{host} is not on the public network, and is not reached.", hint=_ADDRESSES)
         decision = permissions.decide_host(host)
         if decision.choice == "deny":

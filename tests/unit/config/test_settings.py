@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.config.settings import find_tool_settings, is_path_allowed, narrow_tool
+from core.config.settings import Settings, find_tool_settings, is_path_allowed, narrow_tool
 from core.protocol.tools import ToolSettings
+from core.records import convert
 
 NAMES = st.sampled_from(["a", "b", "a/b", "a/b/c.py", "src", "src/x.py", "src/deep/y.py", "tests"])
 SETTINGS = st.builds(
@@ -68,3 +70,26 @@ def test_both_allow_no_more_than_each_alone(mine, theirs, path):
 def test_nothing_said_changes_nothing(mine):
     assert narrow_tool(mine, ToolSettings()) == mine
     assert find_tool_settings("x", ({"x": mine}, {}, {"y": ToolSettings(enabled=False)})) == mine
+
+
+@pytest.mark.parametrize(
+    ("host", "is_valid"),
+    [
+        ("mirror.corp.example", True),
+        ("*.corp.example", True),
+        ("10.0.0.7", True),
+        ("fd12::7", True),
+        ("*", False),
+        ("10.0.0.0/8", False),
+        ("Mirror.Corp.Example", False),
+        ("mirror.corp.example:8080", False),
+        ("", False),
+    ],
+)
+def test_m10_private_hosts_are_names_of_hosts_and_never_everything(host, is_valid):
+    settings = {"network": {"private_hosts": [host]}}
+    if is_valid:
+        assert convert(settings, Settings).network.is_private_host(host.replace("*", "a"))
+    else:
+        with pytest.raises(msgspec.ValidationError):
+            convert(settings, Settings)

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from core.sandbox.addresses import HostAndPort, is_public, parse_host_and_port, parse_ip_address
+from core.sandbox.addresses import HostAndPort, is_private, is_public, parse_host_and_port, parse_ip_address
 from core.sandbox.proxy import MAX_HEAD_BYTES, ProxiedConnection, Proxy
 
 
@@ -175,6 +175,31 @@ async def test_i11_n11_a_name_that_leads_into_private_space_is_refused_after_the
         assert on.looked_up == ["example.test"]
         assert on.refused == []
         assert on.passed == []
+
+
+@pytest.mark.parametrize(
+    ("address", "is_reached"),
+    [
+        ("10.0.0.1", True),
+        ("172.16.0.1", True),
+        ("192.168.1.1", True),
+        ("100.64.0.1", True),
+        ("fd12::1", True),
+        ("::ffff:10.0.0.1", True),
+        ("127.0.0.1", False),
+        ("::1", False),
+        ("0.0.0.0", False),
+        ("169.254.169.254", False),
+        ("fe80::1", False),
+        ("100.100.100.200", False),
+        ("::ffff:100.100.100.200", False),
+        ("fd00:ec2::254", False),
+        ("224.0.0.1", False),
+        ("192.0.0.192", False),
+    ],
+)
+def test_i11_a_private_host_may_have_private_addresses_and_no_others(address, is_reached):
+    assert is_private(ipaddress.ip_address(address)) == is_reached
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "[::ffff:127.0.0.1]", "169.254.169.254"])
