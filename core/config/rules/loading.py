@@ -30,6 +30,9 @@ from core.config.rules.file_text import (
 )
 from core.config.rules.notes import ProjectNotes
 from core.config.rules.roots import (
+    COPILOT_SUFFIX,
+    HOME_FILES,
+    HOME_RULE_DIRECTORIES,
     INSTRUCTION_FILES,
     OVERRIDE,
     RULE_DIRECTORIES,
@@ -50,6 +53,7 @@ from core.workspace.secret_files import may_be_secret
 
 MAX_HOPS = 4
 MAX_IMPORTS = 30
+EVERY_FILE = frozenset({"*", "**", "**/*"})
 NO_FILE = frozenset({"not_found", "not_a_file", "path_escapes"})
 PROSE = (".md", ".mdc", ".mdx", ".txt", ".rst")
 _REFERENCE = compile_lazily(r"(?<![\w@./`\\-])@(~?[\w.\-/][^\s`\"'<>|,;:()\[\]{}*]*)")
@@ -67,19 +71,22 @@ def load_rule_files(
 
     `is_trusted` None: no file of the project is read.
     """
-    user = _Loader(UserRoot(), trust_everything)
+    home, user = _Loader(UserRoot(Path.home()), trust_everything), _Loader(UserRoot(), trust_everything)
+    for source in _list_home_sources(home.root):
+        home.load(source)
     for source in _list_user_sources(user.root):
         user.load(source)
     user.load_notes(workspace.root)
+    user_rules, user_problems = (*home.rules, *user.rules), (*home.problems, *user.problems)
     if is_trusted is None:
-        return RuleFiles(rules=tuple(user.rules), problems=tuple(user.problems))
+        return RuleFiles(rules=user_rules, problems=user_problems)
     project_root = ProjectRoot(workspace)
     project = _Loader(project_root, is_trusted)
     for directory in _list_directories(project_root.here, nearby_paths):
         for source in _list_sources(project_root, directory):
             project.load(source)
-    rules = (*user.rules, *project.rules)
-    return RuleFiles(rules=rules, problems=(*user.problems, *project.problems), here=project_root.here)
+    problems = (*user_problems, *project.problems)
+    return RuleFiles(rules=(*user_rules, *project.rules), problems=problems, here=project_root.here)
 
 
 def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> Iterator[str]:
@@ -92,6 +99,20 @@ def _list_directories(current_directory: str, nearby_paths: Iterable[str]) -> It
     above = [directory for path in inside for directory in list_directories_above(path)]
     start = [*list_directories_above(f"{current_directory}/x" if current_directory else "x")]
     yield from dict.fromkeys((*start, *sorted(above, key=lambda directory: (directory.count("/"), directory))))
+
+
+def _list_home_sources(rule_root: RuleRoot) -> Iterator[_Source]:
+    """Iterate over the files that the user wrote for other agents."""
+    for directory, names in HOME_FILES:
+        try:
+            present = {name for name, is_directory in rule_root.list_names(directory) if not is_directory}
+        except PathRefused:
+            continue
+        if (name := next((name for name in names if name in present), None)) is not None:
+            yield _Source(f"{directory}/{name}", "")
+    for rules, suffix in HOME_RULE_DIRECTORIES:
+        for path in list_rule_files(rule_root, rules, suffix):
+            yield _Source(path, "")
 
 
 def _list_user_sources(rule_root: RuleRoot) -> Iterator[_Source]:
@@ -169,7 +190,7 @@ class _Loader(Struct, eq=False):
             front, text = split_front_matter(text)
         if not (body := text.strip()):
             return None
-        globs = (*parse_patterns(front, "globs"), *parse_patterns(front, "paths"))
+        globs = tuple(pattern for key in ("globs", "paths", "applyTo") for pattern in parse_patterns(front, key))
         description = get_text(front, "description")
         return AgentRule(
             path=self.root.show(source.path),
@@ -228,20 +249,35 @@ class _Loader(Struct, eq=False):
 
 
 def _has_front_matter(path: str) -> bool:
-    return path.endswith(".mdc") or any(f"/{directory}/" in f"/{path}" for directory, _ in RULE_DIRECTORIES)
+    if path.endswith((".mdc", COPILOT_SUFFIX)):
+        return True
+    return any(f"/{directory}/" in f"/{path}" for directory, _ in RULE_DIRECTORIES)
 
 
 def _classify(path: str, front: FrontMatter, globs: tuple[str, ...], description: str) -> RuleKind:
-    """Return the kind of a rule file; Claude's rules always apply unless they have patterns."""
+    """Return the kind of a rule file; Claude's rules always apply unless they have patterns, and those of Copilot only
+    if they say to which files."""
     name = path.rpartition("/")[2]
     if name.startswith("AGENTS."):
         return "agents_md"
     if name.startswith("CLAUDE."):
         return "claude_md"
+    if name.endswith(COPILOT_SUFFIX):
+        return _classify_copilot(front, globs, description)
     if globs and get_text(front, "alwaysApply").lower() != "true":
         return "globs"
     if not path.endswith(".mdc") or get_text(front, "alwaysApply").lower() == "true":
         return "always"
+    return "described" if description else "manual"
+
+
+def _classify_copilot(front: FrontMatter, globs: tuple[str, ...], description: str) -> RuleKind:
+    if "coding-agent" in get_text(front, "excludeAgent"):
+        return "manual"
+    if set(globs) & EVERY_FILE:
+        return "always"
+    if globs:
+        return "globs"
     return "described" if description else "manual"
 
 

@@ -21,12 +21,34 @@ from core.workspace import Workspace
 
 CURSOR_RULES = ".cursor/rules"
 CLAUDE_RULES = ".claude/rules"
+COPILOT_RULES = ".github/instructions"
+COPILOT_SUFFIX = ".instructions.md"
 OVERRIDE = "AGENTS.override.md"
 # In every folder, in this order; an override replaces the file that it is named after.
-INSTRUCTION_FILES = (OVERRIDE, "AGENTS.md", "CLAUDE.md", ".claude/CLAUDE.md", "CLAUDE.local.md", ".cursorrules")
-RULE_DIRECTORIES = ((CURSOR_RULES, ".mdc"), (CLAUDE_RULES, ".md"))
+INSTRUCTION_FILES = (
+    ".github/copilot-instructions.md",
+    "GEMINI.md",
+    OVERRIDE,
+    "AGENTS.md",
+    "CLAUDE.md",
+    ".claude/CLAUDE.md",
+    "CLAUDE.local.md",
+    ".cursorrules",
+)
+RULE_DIRECTORIES = ((COPILOT_RULES, COPILOT_SUFFIX), (CURSOR_RULES, ".mdc"), (CLAUDE_RULES, ".md"))
+# What the user wrote for other agents, in their home, the weakest first. Of two files of one folder the first counts.
+HOME_FILES = (
+    (".copilot", ("copilot-instructions.md",)),
+    (".gemini", ("GEMINI.md",)),
+    (".config/opencode", ("AGENTS.md",)),
+    (".codex", (OVERRIDE, "AGENTS.md")),
+    (".claude", ("CLAUDE.md",)),
+)
+HOME_RULE_DIRECTORIES = ((".copilot/instructions", COPILOT_SUFFIX), (CLAUDE_RULES, ".md"))
 # Names in a folder that has rules.
-FIRST_NAMES = frozenset(path.partition("/")[0] for path in (*INSTRUCTION_FILES, CURSOR_RULES, CLAUDE_RULES))
+FIRST_NAMES = frozenset(
+    path.partition("/")[0] for path in (*INSTRUCTION_FILES, *(directory for directory, _ in RULE_DIRECTORIES))
+)
 MAX_DIRECTORIES = 20_000  # searched for rules
 _SKIPPED_DIRECTORIES = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__"})
 MAX_RULES = 200
@@ -83,7 +105,7 @@ class ProjectRoot:
 
 
 class UserRoot:
-    """The user's configuration directory; rules there may import any file."""
+    """The user's configuration directory, or another one of theirs; rules there may import any file."""
 
     is_project = False
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from core.config.rules.file_text import MAX_RULE_BYTES
 from core.config.rules.loading import load_rule_files
+from core.config.rules.roots import UserRoot
 from core.config.rules.rule import RuleOccasion, choose_rules, find_mentioned_rules, list_loaded
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
@@ -310,3 +312,84 @@ def test_an_import_that_is_missing_untrusted_or_secret_is_said_and_not_read(proj
         "@no.md does not exist; @.env not read: its name suggests secrets; @new.md not read: it has "
         "changed since you trusted this project"
     )
+
+
+def test_what_the_user_wrote_for_other_agents_comes_before_their_own_and_the_projects(project, tmp_path):
+    home = Path.home()
+    write(
+        home,
+        {
+            ".copilot/copilot-instructions.md": "Copilot's.",
+            ".copilot/instructions/py.instructions.md": '---\napplyTo: "**/*.py"\n---\nIn Python.',
+            ".gemini/GEMINI.md": "Gemini's.",
+            ".config/opencode/AGENTS.md": "opencode's.",
+            ".codex/AGENTS.md": "Never read: there is an override.",
+            ".codex/AGENTS.override.md": "Codex's.",
+            ".claude/CLAUDE.md": "Claude's. @notes/more.md and @~/far.md",
+            ".claude/notes/more.md": "More.",
+            "far.md": "Far.",
+            ".claude/rules/deep/sql.md": '---\npaths: "**/*.sql"\n---\nIn SQL.',
+            ".claude/rules/all.md": "Everywhere.",
+        },
+    )
+    write(get_config_dir(), {"AGENTS.md": "Own."})
+    write(project, {"AGENTS.md": "The project's."})
+    rows, bound = rules_of(project, "a.py")
+    assert bound == [
+        "~/.copilot/copilot-instructions.md",
+        "~/.gemini/GEMINI.md",
+        "~/.config/opencode/AGENTS.md",
+        "~/.codex/AGENTS.override.md",
+        "~/.claude/CLAUDE.md",
+        "~/.claude/notes/more.md",
+        "~/far.md",
+        "~/.copilot/instructions/py.instructions.md",
+        "~/.claude/rules/all.md",
+        UserRoot().show("AGENTS.md"),
+        "AGENTS.md",
+    ]
+    assert rows["~/.claude/rules/deep/sql.md"].reason == "no file in use matches **/*.sql"
+    assert "~/.codex/AGENTS.md" not in rows
+
+
+def test_the_users_files_for_other_agents_are_read_without_trust_in_the_project(project):
+    write(Path.home(), {".claude/CLAUDE.md": "Mine.", ".claude/rules/a.md": "Mine, too."})
+    write(project, {"GEMINI.md": "Theirs.", ".github/copilot-instructions.md": "Theirs, too."})
+    assert rules_of(project, is_trusted_content=None)[1] == ["~/.claude/CLAUDE.md", "~/.claude/rules/a.md"]
+
+
+def test_the_files_of_gemini_and_copilot_bind_before_agents_md_and_equal_ones_once(project):
+    write(
+        project,
+        {
+            ".github/copilot-instructions.md": "Copilot.\n",
+            "GEMINI.md": "Gemini. @./docs/style.md\n",
+            "docs/style.md": "Style.",
+            "AGENTS.md": "Be kind.\n",
+            "CLAUDE.md": "Be kind.\r\n",
+            "sub/GEMINI.md": "Sub.",
+        },
+    )
+    rows, bound = rules_of(project, "sub/a.py")
+    assert bound == [".github/copilot-instructions.md", "GEMINI.md", "docs/style.md", "AGENTS.md", "sub/GEMINI.md"]
+    assert rows["CLAUDE.md"].reason.startswith("same as AGENTS.md")
+
+
+@pytest.mark.parametrize(
+    ("front", "paths", "kind", "is_bound"),
+    [
+        ('applyTo: "**/*.ts,**/*.tsx"', ("a.tsx",), "globs", True),
+        ('applyTo: "**/*.ts,**/*.tsx"', ("a.py",), "globs", False),
+        ('applyTo: "**"', (), "always", True),
+        ("description: Of tests", ("a.py",), "described", False),
+        ("title: x", ("a.py",), "manual", False),
+        ('applyTo: "**"\nexcludeAgent: "coding-agent"', ("a.py",), "manual", False),
+        ('applyTo: "**"\nexcludeAgent: "code-review"', ("a.py",), "always", True),
+    ],
+)
+def test_instructions_of_copilot_apply_to_the_files_that_they_name(project, front, paths, kind, is_bound):
+    write(project, {".github/instructions/web/ui.instructions.md": f"---\n{front}\n---\nMind this.\n"})
+    write(project, {".github/instructions/readme.md": "No instructions."})
+    rows, bound = rules_of(project, *paths)
+    [row] = rows.values()
+    assert (row.kind, bool(bound)) == (kind, is_bound)
