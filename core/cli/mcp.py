@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import Any, ClassVar, Final, Literal, cast, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -23,8 +24,10 @@ from core.errors import AgentTuiError, ConfigError
 from core.exits import ExitCode
 from core.mcp.config_files import OWN_FILE, PROJECT_FILES, change_file, load_servers
 from core.mcp.consent import ConsentStore
+from core.mcp.package_servers import parse_package
 from core.mcp.server_config import ServerConfig, Variables, is_variable_name
 from core.mcp.server_rows import list_rows
+from core.mcp.session_servers import SessionServers
 from core.permissions.trust import TrustStore
 from core.protocol import commands as cmd
 from core.protocol.queries import ServersAnswer
@@ -41,6 +44,7 @@ agent-tui mcp [list] [DIR] [--json]
        agent-tui mcp add NAME --url URL [--scope WHERE] [--header 'NAME: VALUE']
        agent-tui mcp remove NAME [--scope WHERE]
        agent-tui mcp test NAME [--dir DIR]
+       agent-tui mcp fetch NAME [--yes] [--dir DIR]
        agent-tui mcp login NAME [--no-browser]
        agent-tui mcp logout NAME
        agent-tui mcp serve [DIR]"""
@@ -50,9 +54,11 @@ List the MCP servers of DIR with their state; add one to your own configuration
 (--scope user, the default) or to the project's .mcp.json (--scope project), or
 remove it there; the rest of the file stays as it is. --env NAME alone passes
 your variable of that name to the server. test starts a server as a session
-would, sandboxed, lists its tools and stops it; files it writes are dropped. A
-server from the project needs your approval first: /mcp on the screen, which also
-turns servers and their tools on and off. login shows a remote server's login
+would, sandboxed, lists its tools and stops it; files it writes are dropped.
+fetch downloads the package of a server that npx or uvx starts, again if it is
+there, after your yes; the server itself runs without a network. A server from
+the project needs your approval first: /mcp on the screen, which also turns
+servers and their tools on and off. login shows a remote server's login
 page, opens it in your browser, and waits for you; logout forgets the login.
 
 serve is itself a server, over standard input and output: another agent searches
@@ -61,8 +67,8 @@ DIR and proposes edits, which go to your review; see agent-tui help mcp."""
 SIGNS: Final = {"unasked": "?", "refused": "-", "off": "-", "failed": "!"}
 _STATES: Final = {"unasked": "  (needs your approval)", "refused": "  (not allowed)", "off": "  (off)"}
 _MAX_DESCRIPTION: Final = 200  # characters of a description
-_ACTIONS: Final = ("list", "add", "remove", "test", "login", "logout", "serve")
-Action = Literal["list", "add", "remove", "test", "login", "logout", "serve"]
+Action = Literal["list", "add", "remove", "test", "fetch", "login", "logout", "serve"]
+_ACTIONS: Final[tuple[Action, ...]] = get_args(Action)
 Scope = Literal["user", "project"]
 
 
@@ -77,14 +83,13 @@ class McpArguments(Arguments):
     entry: dict[str, Any] | None = None
     json: bool = False
     browser: bool = True
+    yes: bool = False
 
 
 def parse(argv: Sequence[str]) -> McpArguments:
     """Parse the arguments of `agent-tui mcp`; exits as `core.cli.arguments.parse` does."""
     parser = build_parser("agent-tui mcp", MCP_USAGE, MCP_TEXT)
-    parser.add_argument(
-        "words", nargs="*", metavar="ACTION", help="list (default), add, remove, test, login, logout, serve; NAME; DIR"
-    )
+    parser.add_argument("words", nargs="*", metavar="ACTION", help=f"{', '.join(_ACTIONS)}; NAME; DIR")
     parser.add_argument("--scope", choices=("user", "project"), default="user", help="which file to change")
     parser.add_argument("--url", default="", help="address of a remote server")
     parser.add_argument("--transport", choices=("http", "sse"), default="", help="of a remote server")
@@ -92,6 +97,7 @@ def parse(argv: Sequence[str]) -> McpArguments:
     parser.add_argument("--env", action="append", default=[], metavar="NAME[=VALUE]", help="a variable for the server")
     parser.add_argument("--timeout", type=int, default=0, metavar="MS", help="how long a call may be silent")
     parser.add_argument("--dir", default="", metavar="DIR", help="the project (default: the current directory)")
+    parser.add_argument("--yes", action="store_true", help="fetch: don't ask")
     parser.add_argument("--no-browser", action="store_true", help="login: only print the page's address")
     parser.add_argument("--json", action="store_true", help="the list, as JSON")
     words = list(argv)
@@ -113,6 +119,7 @@ def parse(argv: Sequence[str]) -> McpArguments:
         scope=args.scope,
         entry=entry,
         browser=not args.no_browser,
+        yes=args.yes,
     )
 
 
@@ -153,8 +160,8 @@ def run(arguments: McpArguments) -> int:
     match arguments.action:
         case "list":
             return _print_list(arguments)
-        case "test":
-            return asyncio.run(_test(arguments))
+        case "test" | "fetch":
+            return asyncio.run(_try_server(arguments))
         case "serve":
             from core.transports.mcp.sdk_server import serve
 
@@ -242,7 +249,8 @@ def _find_allowed(arguments: McpArguments) -> ServerConfig:
     return config
 
 
-async def _test(arguments: McpArguments) -> int:
+async def _try_server(arguments: McpArguments) -> int:
+    """Start a server for its tools, or fetch its package, in a private session."""
     engine = Engine(
         arguments.directory, options=EngineOptions(interactive=False, watch=False, preload=False, private=True)
     )
@@ -254,9 +262,13 @@ async def _test(arguments: McpArguments) -> int:
         config = await servers.find_config(arguments.name)
         if config is None:
             raise ConfigError(f"there is no MCP server {arguments.name!r} here.", hint="agent-tui mcp list shows them.")
-        tools = await servers.probe(config)
+        return await (_fetch if arguments.action == "fetch" else _test)(arguments, servers, config)
     finally:
         await engine.close()
+
+
+async def _test(arguments: McpArguments, servers: SessionServers, config: ServerConfig) -> int:
+    tools = await servers.probe(config)
     sys.stdout.write(f"{arguments.name} started and has {count('tool', len(tools))}:\n")
     for tool in tools:
         description = next(iter((tool.description or "").strip().split("\n")), "")
@@ -264,3 +276,25 @@ async def _test(arguments: McpArguments) -> int:
         sys.stdout.write(f"  {expose_line(tool.name)}{reads}\n")
         sys.stdout.write(f"    {expose_line(clip(description, _MAX_DESCRIPTION))}\n" if description else "")
     return ExitCode.DONE
+
+
+async def _fetch(arguments: McpArguments, servers: SessionServers, config: ServerConfig) -> int:
+    """Fetch a package after a yes; the yes is one to the download alone."""
+    package = parse_package(config.command, Workspace(arguments.directory).root)
+    if package is None:
+        raise ConfigError(f"{config.name} downloads nothing.", hint=f"agent-tui mcp test {config.name} starts it.")
+    sys.stdout.write(f"{to_one_line(config.source)}: {expose_line(shlex.join(config.command))}\n{package.describe()}\n")
+    if not arguments.yes and not _has_agreed():
+        sys.stdout.write("Nothing was fetched. --yes answers yes.\n")
+        return ExitCode.REFUSED
+    await servers.fetch(config)
+    sys.stdout.write(f"Fetched {expose_line(package.spec)} into {to_one_line(str(package.folder))}.\n")
+    return ExitCode.DONE
+
+
+def _has_agreed() -> bool:
+    if sys.stdin is None or not sys.stdin.isatty():
+        return False
+    sys.stdout.write("Fetch it? [y/N] ")
+    sys.stdout.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

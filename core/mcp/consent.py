@@ -14,10 +14,12 @@ from typing import Any, Final
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from core.mcp.package_servers import find_missing
 from core.mcp.server_config import ServerConfig
 from core.permissions.state_file import StateFile
 
 FILE_NAME = "mcp.json"
+NO_CONSENT: Final = "the user has not approved it."
 MAX_HELD_TEXT: Final = 200_000  # characters of the earlier descriptions of a server's held tools
 MAX_REMOVED: Final = 2_000
 
@@ -26,7 +28,7 @@ class ServerConsent(Struct, frozen=True, kw_only=True):
     """The user's decisions about one server. `shown`: the entry as text when the user answered. `tools`: digests of the
     server's tools by name, as of the entry `tools_of`; `gone`: digests of tools that it had earlier under that entry.
     `off_tools`: names of tools that are off. `held`: the earlier descriptions by name of tools whose description
-    changed, "" if it was not stored."""
+    changed, "" if it was not stored. `fetched`: the package that a yes was given to fetch."""
 
     hash: str = ""
     is_allowed: bool = False
@@ -37,6 +39,7 @@ class ServerConsent(Struct, frozen=True, kw_only=True):
     tools_of: str = ""
     gone: dict[str, str] = field(default_factory=dict)
     held: dict[str, str] = field(default_factory=dict)
+    fetched: str = ""
 
     def explain_off(self, tool: str) -> str | None:
         """Return why a tool may not be called; None: it may."""
@@ -56,18 +59,33 @@ class ConsentStore:
     """
 
     def __init__(self, root: Path, *, is_persistent: bool = True) -> None:
-        self._name = str(root)
+        self._root, self._name = root, str(root)
         self._file = StateFile(FILE_NAME, _ConsentBook, is_persistent=is_persistent)
 
     def find(self, name: str) -> ServerConsent:
         return self._file.read().workspaces.get(self._name, {}).get(name, ServerConsent())
 
     def get_answer(self, config: ServerConfig) -> bool | None:
-        """Return the answer for exactly this entry; None: the user has to be asked."""
-        if not config.is_project:
+        """Return the answer for exactly this entry; None: the user has to be asked: about each entry of a project, and
+        about a package that has to be fetched."""
+        package = find_missing(config.command, self._root)
+        if not config.is_project and package is None:
             return True
         consent = self.find(config.name)
-        return consent.is_allowed if consent.hash == config.compute_hash() else None
+        if consent.hash != config.compute_hash():
+            return None
+        is_unasked = consent.is_allowed and package is not None and consent.fetched != package.spec
+        return None if is_unasked else consent.is_allowed
+
+    def explain_refusal(self, config: ServerConfig) -> str:
+        """Explain why a server without a yes may not run."""
+        package = find_missing(config.command, self._root)
+        if package is None or config.is_project:
+            return NO_CONSENT
+        return (
+            f"its package {package.spec} is not fetched yet, and a server has no network for that. "
+            f"`agent-tui mcp fetch {config.name}` fetches it, or a yes in /mcp."
+        )
 
     def describe_change(self, config: ServerConfig) -> str:
         """Return the text of the question: the entry, or its diff to the entry that was allowed before."""
@@ -79,7 +97,10 @@ class ConsentStore:
 
     def save(self, config: ServerConfig, *, is_allowed: bool) -> None:
         """Store an answer for exactly this entry."""
-        self._change(config.name, hash=config.compute_hash(), is_allowed=is_allowed, shown=config.describe())
+        package = find_missing(config.command, self._root)
+        fetched = package.spec if package is not None and is_allowed else ""
+        shown = config.describe()
+        self._change(config.name, hash=config.compute_hash(), is_allowed=is_allowed, shown=shown, fetched=fetched)
 
     def forget(self, name: str) -> None:
         """Remove an answer, so that the user is asked again."""

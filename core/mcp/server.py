@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from core.clock import monotonic
 from core.errors import AgentTuiError, ConfigError, StateError, ToolFailed
+from core.mcp.package_servers import OpenGrants, explain_network, prepare_command
 from core.mcp.server_config import ServerConfig, Variables, find_remote_host, parse_env_file
 from core.mcp.wire.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
 from core.mcp.wire.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
@@ -51,10 +52,13 @@ class CallListener(Struct, frozen=True):
 
 
 class McpServer:
-    """A server. `on_change` is called when the server reports a change of its tools."""
+    """A server. `on_change` is called when the server reports a change of its tools; `open_grants` opens the network
+    that its package is fetched with."""
 
-    def __init__(self, config: ServerConfig, host: CommandHost, on_change: Callable[[], None]) -> None:
-        self.config, self._host, self._on_change = config, host, on_change
+    def __init__(
+        self, config: ServerConfig, host: CommandHost, on_change: Callable[[], None], open_grants: OpenGrants
+    ) -> None:
+        self.config, self._host, self._on_change, self._open_grants = config, host, on_change, open_grants
         self.status: ServerStatus = "idle"
         self.problem = ""
         self.version = ""
@@ -245,6 +249,7 @@ class McpServer:
 
     async def _start(self, *, keeps_effects: bool) -> None:
         command, env = await asyncio.to_thread(self._expand_command)
+        command = await prepare_command(command, self._host, self._open_grants)
         self.log, self._received, self._is_flooding = ServerLog(), 0, False
         is_own = self.config.is_own
         self._process = process = ServerProcess(
@@ -318,7 +323,8 @@ class McpServer:
     def _add_log(self, problem: str) -> str:
         """Return the problem together with the end of the server's log."""
         reason = self.log.find_reason()
-        return f"{problem.rstrip('.')}.{f' Last lines of its log: {reason}' if reason else ''}"
+        cause = f" {explain_network(self.log.read())}".rstrip() if not self.config.is_remote else ""
+        return f"{problem.rstrip('.')}.{f' Last lines of its log: {reason}' if reason else ''}{cause}"
 
     async def _stop_failed(self, problem: BaseException, silence: str) -> BaseException:
         """Stop the server after a fault, drop its writes, and return the exception to raise."""

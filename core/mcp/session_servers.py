@@ -14,8 +14,10 @@ from typing import Any, Final, TypeVar
 
 from core.clock import monotonic
 from core.errors import AgentTuiError, StateError, ToolFailed
+from core.filesystem.removal import remove_tree
 from core.mcp.config_files import ConfiguredServers, load_servers
-from core.mcp.consent import ConsentStore, ServerConsent
+from core.mcp.consent import NO_CONSENT, ConsentStore, ServerConsent
+from core.mcp.package_servers import ANY_HOST, OpenGrants, find_missing, parse_package, prepare_command
 from core.mcp.server import START_SECONDS, CallListener, McpServer
 from core.mcp.server_config import ServerConfig
 from core.mcp.server_rows import ServerRuntime, build_row, describe_problem, describe_unavailable
@@ -42,6 +44,7 @@ from core.protocol.events import Notice
 from core.protocol.review import Origin
 from core.sessions.private_directory import find_private_directory
 from core.shell.command_host import CommandHost
+from core.shell.network_grants import NetworkGrants
 from core.tasks import TaskOwner, cancel_tasks
 
 FIRST_WAIT: Final = 2.0  # seconds that a prompt waits for a list, counted from its request
@@ -49,7 +52,6 @@ DEFERRED_PART: Final = 0.05  # share of the window above which the model has to 
 UNKNOWN_WINDOW: Final = 32_000
 MAX_CHANGES: Final = 10  # changes of a server's tools that reach the model per session
 STILL_STARTING: Final = "- {} is still starting: its tools are listed when it is ready, and search_tools waits for it."
-NO_CONSENT: Final = "the user has not approved it."
 OFF: Final = "the user has turned it off."
 A = TypeVar("A")
 ConsentQuestion = Callable[[ServerConfig, str], Awaitable["bool | None"]]
@@ -87,9 +89,11 @@ class SessionServers:
         self._tasks = TaskOwner()
         self._listing: dict[str, asyncio.Task[None]] = {}
         self._listing_since: dict[str, float] = {}
+        self._fetching: set[str] = set()  # their packages take longer than any prompt waits
         self.own: ServerConfig | None = None
         self.client_servers: tuple[ServerConfig, ...] = ()
         self.is_available: Callable[[str], bool] = lambda _: True
+        self.open_grants: OpenGrants = lambda directory: NetworkGrants(directory, lambda: (ANY_HOST,))
 
     async def describe(self, window: int) -> str:
         """Return the offer for the model, "" without servers. `window`: the model's context, in tokens."""
@@ -179,7 +183,11 @@ class SessionServers:
         """Wait briefly for recently started lists: a slow server is offered later. The session's own server gets the
         full start limit."""
         time_limit = FIRST_WAIT if self.own is None else START_SECONDS
-        remaining_seconds = {name: self._listing_since[name] + time_limit - monotonic() for name in self._listing}
+        remaining_seconds = {
+            name: self._listing_since[name] + time_limit - monotonic()
+            for name in self._listing
+            if name not in self._fetching
+        }
         if waiting := {self._listing[name] for name, seconds in remaining_seconds.items() if seconds > 0}:
             await asyncio.wait(waiting, timeout=max(remaining_seconds.values()))
 
@@ -202,11 +210,13 @@ class SessionServers:
                     self._consent.save(config, is_allowed=answer)
         except StateError as problem:
             return problem.message
-        return None if answer else NO_CONSENT
+        return None if answer else self._consent.explain_refusal(config)
 
     def _ensure_server(self, config: ServerConfig) -> McpServer:
         if config.name not in self._servers:
-            self._servers[config.name] = McpServer(config, self._host, partial(self.mark_stale, config.name))
+            self._servers[config.name] = McpServer(
+                config, self._host, partial(self.mark_stale, config.name), self.open_grants
+            )
         return self._servers[config.name]
 
     def mark_stale(self, name: str) -> None:
@@ -237,6 +247,8 @@ class SessionServers:
 
     def _start_listing(self, name: str) -> asyncio.Task[None]:
         self._stale.discard(name)
+        if find_missing(self._servers[name].config.command, self._host.workspace.root) is not None:
+            self._fetching.add(name)
         task = self._tasks.start(self._list(name), name=f"mcp tools {name}")
         self._listing[name], self._listing_since[name] = task, monotonic()
         task.add_done_callback(partial(self._remove_listing, name))
@@ -245,6 +257,7 @@ class SessionServers:
     def _remove_listing(self, name: str, task: asyncio.Task[None]) -> None:
         if self._listing.get(name) is task:
             del self._listing[name]
+            self._fetching.discard(name)
 
     async def _list(self, name: str) -> None:
         server, keeps_effects = self._servers[name], self._keeps_effects()
@@ -256,7 +269,7 @@ class SessionServers:
                 self._store_lists(server)
         except AgentTuiError as problem:
             if name not in self._tools:
-                self._set_problem(name, problem.message)
+                self._set_problem(name, problem.format_with_hint())
         except Exception as problem:  # any exception of a foreign library
             self._set_problem(name, f"{type(problem).__name__}: {str(problem)[:200]}")
 
@@ -333,7 +346,7 @@ class SessionServers:
         """Return why a server may not run; None: it may, without asking. Raises `StateError`."""
         if self._consent.find(config.name).is_off:
             return OFF
-        return None if self._consent.get_answer(config) else NO_CONSENT
+        return None if self._consent.get_answer(config) else self._consent.explain_refusal(config)
 
     def find_texts(self, config: ServerConfig) -> ServerTexts | None:
         """Return the known resources and prompts of a server; None: they were not listed yet."""
@@ -402,13 +415,22 @@ class SessionServers:
         """Start a server for its list of tools and stop it, dropping its writes. Raises `StateError`, `ToolFailed`."""
         if not self._consent.get_answer(config):
             raise ToolFailed(
-                f"{config.name} is defined in {config.source}, and {NO_CONSENT}", hint="/mcp on the screen asks you."
+                f"{config.name} is defined in {config.source}, and {self._consent.explain_refusal(config)}",
+                hint="/mcp on the screen asks you.",
             )
-        server = McpServer(config, self._host, lambda: None)
+        server = McpServer(config, self._host, lambda: None, self.open_grants)
         try:
             return await server.list_tools(keeps_effects=False)
         finally:
             await server.close()
+
+    async def fetch(self, config: ServerConfig) -> None:
+        """Fetch the package of a server anew, after the user's yes. Raises `ConfigError`, `ToolFailed`."""
+        package = parse_package(config.command, self._host.workspace.root)
+        if package is None:
+            raise ToolFailed(f"{config.name} downloads nothing.", hint=f"agent-tui mcp test {config.name} starts it.")
+        await asyncio.to_thread(remove_tree, package.folder)
+        await prepare_command(config.command, self._host, self.open_grants)
 
     async def _remove_server(self, name: str) -> None:
         server = self._servers.pop(name)

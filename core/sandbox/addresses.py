@@ -31,7 +31,14 @@ _INNER = tuple(
     )
 )
 _PRIVATE = tuple(
-    map(ipaddress.ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"))
+    map(
+        ipaddress.ip_network,
+        (
+            *("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"),
+            # Transparent proxies answer look-ups with addresses that nobody has: those of benchmarks and documents.
+            *("198.18.0.0/15", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32"),
+        ),
+    )
 )
 # Metadata services of clouds hand out keys to whoever asks, and lie in private networks.
 _METADATA = frozenset(map(ipaddress.ip_address, ("100.100.100.200", "fd00:ec2::254", "fd20:ce::254")))
@@ -108,8 +115,8 @@ def is_public(address: IPAddress) -> bool:
 
 
 def is_private(address: IPAddress) -> bool:
-    """Test whether an address is one of a private network that its user may open: no loopback or link-local address,
-    and no metadata service of a cloud."""
+    """Test whether an address is one of a private network that its user may open, or of a transparent proxy: no
+    loopback or link-local address, and no metadata service of a cloud."""
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped is not None:
         address = address.ipv4_mapped
     return address not in _METADATA and any(address in network for network in _PRIVATE)

@@ -18,6 +18,7 @@ from core.agent.context.offers import Offer
 from core.engine.shared.project_trust import ProjectTrust
 from core.errors import ToolFailed, ToolInputInvalid
 from core.ids import new_id
+from core.mcp.package_servers import find_missing
 from core.mcp.server import CallListener
 from core.mcp.server_config import ServerConfig, parse_entries
 from core.mcp.session_servers import SessionServers
@@ -156,13 +157,17 @@ class ServerAccess:
         return Offer(OFFER_TAG, describe)
 
     async def _ask(self, config: ServerConfig, description: str) -> bool | None:
-        """Ask whether a server of the project's configuration may run; None = there was no answer."""
+        """Ask whether a server of the project's configuration may run, and whether the package of any server may be
+        fetched; None = there was no answer."""
         variables = ", ".join(config.list_variables())
         variables_note = f"\nIt receives your variables {variables}." if variables else ""
+        package = find_missing(config.command, self._host.workspace.root)
+        fetch_note = f"\n{package.describe()}" if package is not None else ""
+        source = f"{config.source} of this project" if config.is_project else config.source
         question = Question(
             id="server",
-            text=f"{config.source} of this project defines the MCP server {config.name!r}:\n\n"
-            f"{description}\n{variables_note}\n{REMOTE if config.is_remote else BOXED}",
+            text=f"{source} defines the MCP server {config.name!r}:\n\n"
+            f"{description}\n{variables_note}\n{REMOTE if config.is_remote else BOXED}{fetch_note}",
             options=(Option(id="yes", label="Allow in this project"), Option(id="no", label="Never")),
         )
         reply = await self._user.ask(QuestionAsked(id=new_id("ask"), call="", questions=(question,)))

@@ -40,6 +40,7 @@ from core.git.layout import find_repository
 from core.hooks.session_hooks import SessionHooks
 from core.ids import new_id
 from core.lsp.language_servers import LanguageServers
+from core.mcp.package_servers import ANY_HOST
 from core.modes import Access
 from core.permissions.audit import AuditLog
 from core.permissions.rules import PermissionRule, find_strictest, select_rules
@@ -144,6 +145,7 @@ class Session:
     def _open_servers(self) -> ServerAccess:
         access = ServerAccess(self.terminal, self.user, self.tools, self.services.trust)
         access.servers.is_available = self.call_permissions.is_tool_granted
+        access.servers.open_grants = self.permissions.open_fetch_grants
         return access
 
     def _explain_unasked(self, command: str, directory: str) -> str | None:
@@ -498,6 +500,14 @@ class SessionPermissions:
         self._above: WithheldFinder | None = None
         self._withheld = WithheldFinder(workspace, sources.ignore, self._may_read)
         self._reading: tuple[PermissionRule, ...] = ()
+
+    def open_fetch_grants(self, directory: Path) -> NetworkGrants:
+        """Open the network that packages of MCP servers are fetched with, after a yes to that."""
+        is_private_host = self.network_grants.is_private_host
+        return NetworkGrants(directory, self._list_fetch_rules, self.record_network_use, is_private_host)
+
+    def _list_fetch_rules(self) -> tuple[PermissionRule, ...]:
+        return (*self.rules.load(), ANY_HOST)
 
     def find_withheld(self) -> WithheldPaths:
         """Return the paths that a command which starts now must not read. Slow the first time: call it in a thread."""

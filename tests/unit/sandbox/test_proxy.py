@@ -185,6 +185,8 @@ async def test_i11_n11_a_name_that_leads_into_private_space_is_refused_after_the
         ("192.168.1.1", True),
         ("100.64.0.1", True),
         ("fd12::1", True),
+        ("198.18.0.7", True),
+        ("203.0.113.9", True),
         ("::ffff:10.0.0.1", True),
         ("127.0.0.1", False),
         ("::1", False),
