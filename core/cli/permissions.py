@@ -14,6 +14,7 @@ from core.config.loading import load_with_notices
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.permissions.audit import FILE_NAME, find_log_fault
+from core.permissions.foreign_rules import ForeignPermissions
 from core.permissions.saved_rules import SavedRule, SavedRules
 from core.permissions.trust import TrustStore
 from core.sessions.store import SessionStore
@@ -73,6 +74,7 @@ def run(arguments: PermissionsArguments) -> int:
     rules = load_with_notices(
         root if is_trusted else None, trust.load_files().is_trusted
     ).settings.permissions.parse_rules()
+    rules = (*rules, *ForeignPermissions(root).load(is_trusted=is_trusted))
     for rule in rules:
         sys.stdout.write(f"  {rule.choice:<6}{display_name(str(rule))}   {display_name(rule.source)}\n")
     for saved_rule in saved_rules.load():

@@ -43,6 +43,7 @@ from core.engine.turns.lifecycle import on_trust_changed, preload, suggest_promp
 from core.errors import CommandRejected
 from core.git.layout import read_branch
 from core.modes import Access
+from core.permissions.foreign_rules import ForeignPermissions
 from core.protocol import commands as cmd
 from core.protocol.events import (
     EffortChanged,
@@ -160,6 +161,7 @@ class Engine:
                 files=FileList(workspace.root),
                 index=ProjectIndex(workspace.root, index_directory, self._announce, is_enabled=settings.index.enabled),
                 background=BackgroundLink(lambda: services.settings, self._options.program, self._announce),
+                foreign=ForeignPermissions(workspace.root),
                 options=self._options,
             )
             warnings = [

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.errors import ConfigError
 from core.patterns import compile_lazily
@@ -35,15 +36,19 @@ MAX_STARS = 12
 
 
 class PermissionRule(Struct, frozen=True, kw_only=True):
-    """One rule. `source`: its origin for the user, a file or their answer."""
+    """One rule. `source`: its origin for the user, a file or their answer. `exceptions`: patterns that it does not
+    apply to, of a rule from another program where a later entry outweighs an earlier one."""
 
     choice: PermissionChoice
     kind: PermissionKind
     pattern: str
     source: str = ""
+    exceptions: tuple[str, ...] = ()
 
     def matches(self, subject: str) -> bool:
         """True if the rule matches `subject`: a command, a workspace-relative path, a host, or `server:tool`."""
+        if any(self._except(pattern).matches(subject) for pattern in self.exceptions):
+            return False
         if self.kind in _PATHS:
             if self.choice == "allow":
                 return compile_pattern(self.pattern, syntax="stars").fullmatch(subject) is not None
@@ -53,8 +58,12 @@ class PermissionRule(Struct, frozen=True, kw_only=True):
             return matches_host(self.pattern, subject)
         return compile_text_pattern(self.pattern).fullmatch(subject) is not None
 
+    def _except(self, pattern: str) -> PermissionRule:
+        return replace(self, choice="allow", pattern=pattern, exceptions=())
+
     def __str__(self) -> str:
-        return f"{self.kind}({self.pattern})"
+        but = f" but not {', '.join(self.exceptions)}" if self.exceptions else ""
+        return f"{self.kind}({self.pattern}){but}"
 
 
 def parse_rule(text: str, choice: PermissionChoice, source: str = "") -> PermissionRule:

@@ -165,7 +165,8 @@ class Session:
         return SessionPermissions(sources)
 
     def _list_configured_rules(self) -> tuple[PermissionRule, ...]:
-        return self.settings.permissions.parse_rules()
+        foreign_rules = self.services.foreign.load(is_trusted=self.services.trust.trusted)
+        return (*self.settings.permissions.parse_rules(), *foreign_rules)
 
     def _is_private_host(self, host: str) -> bool:
         return self.settings.network.is_private_host(host)

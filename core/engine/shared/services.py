@@ -14,6 +14,7 @@ from core.engine.shared.models import ModelAccess
 from core.engine.shared.project_files import FileList
 from core.engine.shared.project_index import ProjectIndex
 from core.engine.shared.project_trust import ProjectTrust
+from core.permissions.foreign_rules import ForeignPermissions
 from core.protocol.options import EngineOptions
 from core.sessions.store import SessionStore
 from core.workspace import Workspace
@@ -29,8 +30,9 @@ if TYPE_CHECKING:
 class EngineServices(Struct, eq=False, kw_only=True):
     """The services of a workspace, created with its first session. `settings` may be replaced between turns.
 
-    `bounds`: settings of the project that can't be widened. `options`: those of the run. `notices` are shown by the
-    next session. `has_finished_others`: sessions of killed programs were searched for unfinished work and repaired.
+    `foreign`: rules from other agents' files. `bounds`: settings of the project that can't be widened. `options`: those
+    of the run. `notices` are shown by the next session. `has_finished_others`: sessions of killed programs were
+    searched for unfinished work and repaired.
     """
 
     workspace: Workspace
@@ -42,6 +44,7 @@ class EngineServices(Struct, eq=False, kw_only=True):
     files: FileList
     index: ProjectIndex
     background: BackgroundLink
+    foreign: ForeignPermissions
     options: EngineOptions = EngineOptions()
     bounds: Mapping[tuple[str, str], Any] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)
