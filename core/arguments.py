@@ -41,6 +41,7 @@ Front = Literal[
     "rules",
     "serve",
     "skills",
+    "import",
     "update",
     "commands",
     "completion",

@@ -53,6 +53,7 @@ SUBCOMMANDS: Final = frozenset(
         "help",
         "hooks",
         "image",
+        "import",
         "index",
         "mcp",
         "memory",
@@ -109,6 +110,8 @@ commands:
   mcp                   list, add, remove or test MCP servers, login or logout,
                         or serve this project to other agents
   hooks                 list the hooks that run here, or test those of an event
+  import                list what is used of files for other agents, and what
+                        is not
   memory                list, keep and drop notes about the project
   permissions           list what you always allow or deny, or remove an entry
   config                explain a setting, check or edit the configuration

@@ -28,7 +28,7 @@ FIRST_WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "completion": ("bash", "zsh", "fish"),
     "hooks": ("list", "test"),
     "index": ("status", "build", "search", "clear"),
-    "mcp": ("list", "add", "remove", "test", "login", "logout", "serve"),
+    "mcp": ("list", "add", "remove", "test", "fetch", "login", "logout", "serve"),
     "sessions": ("list", "show", "search", "tree", "rename", "tag", "export", "delete"),
     "skills": ("list", "check"),
 }

@@ -25,8 +25,8 @@ OUTPUT_FORMATS: tuple[OutputFormat, ...] = get_args(OutputFormat)
 
 
 def locate_subcommand(name: str) -> str:
-    """Return the module of a subcommand."""
-    return f"core.cli.{name}"
+    """Return the module of a subcommand. `import` can't be the name of one."""
+    return f"core.cli.{'import_files' if name == 'import' else name}"
 
 
 class ParserDescribed(BaseException):

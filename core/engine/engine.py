@@ -19,6 +19,7 @@ from core.config.settings import LoadedSettings
 from core.engine.commands import COMMANDS
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.settings import announce_limits, apply_limit_options
+from core.engine.configuration.foreign_files import build_notice
 from core.engine.configuration.settings_file import save_provider, save_setting, save_settings
 from core.engine.configuration.settings_lint import lint_settings, read_user_text
 from core.engine.privacy import Privacy, prune_abandoned, save_pending
@@ -168,6 +169,9 @@ class Engine:
                 f"{problem.message} {problem.hint}".rstrip() for problem in lint_settings(settings, read_user_text())
             ]
             services.notices = [*loaded_settings.notices, *self._privacy.list_notices(), *warnings]
+            if self._options.home is None and not self._privacy.is_on:
+                check = trust.is_readable if trust.trusted else None
+                services.notices += filter(None, [build_notice(workspace, check)])
             prune_abandoned(services)
             if self._options.home is None and not self._privacy.is_on:  # a background agent has its own sessions
                 self._tasks.spawn(asyncio.to_thread(expire_sessions, store, settings.sessions), name="expiry")

@@ -21,7 +21,6 @@ from msgspec import Struct
 from core.hooks.dialect_names import EVENTS_BY_NAME, KNOWN_NAMES, NOT_RAISED, RULES, Dialect, HookEvent
 from core.patterns import compile_lazily
 from core.records import decode_json
-from core.text.counting import count
 from core.text.json_repairs import to_strict_json
 from core.text.path_patterns import matches
 
@@ -202,7 +201,6 @@ class _Reader:
             self._report(f"none of its hooks runs: it is not JSON ({error}).")
             return self._build()
         table = document.get("hooks") if isinstance(document, dict) else None
-        self._report_denials(document)
         if isinstance(document, dict) and document.get("disableAllHooks") is True:
             self._report("its hooks are off: it sets disableAllHooks.")
         elif isinstance(table, dict):
@@ -217,18 +215,6 @@ class _Reader:
         elif table is not None or not isinstance(document, dict) or self._owner.dialect != "claude":
             self._report('not read: it has no "hooks" with events.')
         return self._build()
-
-    def _report_denials(self, document: object) -> None:
-        """Report Claude's deny rules, which have no effect here."""
-        permissions = (
-            document.get("permissions") if isinstance(document, dict) and self._owner.dialect == "claude" else None
-        )
-        rules = permissions.get("deny") if isinstance(permissions, dict) else None
-        if isinstance(rules, list) and rules:
-            rule_count = count("rule", len(rules))
-            self._report(
-                f"its permissions.deny ({rule_count}) is not read here; only [permissions] deny of config.toml is."
-            )
 
     def _build(self) -> HookFile:
         return HookFile(hooks=tuple(self._hooks.values()), problems=tuple(self._problems))

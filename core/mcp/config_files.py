@@ -23,6 +23,13 @@ from core.config.rules.file_text import MAX_READ_BYTES
 from core.errors import AgentTuiError, ConfigError, StateError
 from core.extensions.plugins import PluginSource, find_extension_folders
 from core.filesystem.atomic_write import replace_file
+from core.mcp.foreign_servers import (
+    CODEX_FILE,
+    OPENCODE_FILES,
+    USER_FILES,
+    list_file_references,
+    read_foreign_entries,
+)
 from core.mcp.server_config import NAME, ServerConfig, ServerProblem, parse_entries, parse_servers
 from core.notebooks.json_spans import JsonProblem, Value, scan_members, scan_value, skip_space
 from core.patterns import compile_lazily
@@ -31,10 +38,12 @@ from core.records import decode_json
 from core.user_dirs import get_config_dir
 from core.workspace import Workspace
 
-PROJECT_FILES: Final = (".mcp.json", ".cursor/mcp.json")
+FOREIGN_FILES: Final = (CODEX_FILE, *OPENCODE_FILES)
+PROJECT_FILES: Final = (".mcp.json", ".cursor/mcp.json", *FOREIGN_FILES)
 OWN_FILE: Final = "mcp.json"
 _PLUGIN_ROOT: Final = compile_lazily(r"\$\{(?:CLAUDE|CURSOR)_PLUGIN_ROOT\}")
 MAX_BYTES: Final = 8 << 20
+NO_FILES: Final = "it takes a value from a file ({file:…}), which is not supported"
 _UNTRUSTED: Final = "it has changed since you trusted this project"
 SERVERS_KEY: Final = "mcpServers"
 _INDENT: Final = "  "
@@ -83,15 +92,33 @@ def _iterate_entries(
     for path in (get_config_dir() / OWN_FILE, Path.home() / ".cursor" / OWN_FILE):
         if (data := _read_user_file(path)) is not None:
             files.append(_ConfigFile(_show(path), data))
+    for name in USER_FILES:
+        if (data := _read_user_file(Path.home() / name)) is not None:
+            files.append(_ConfigFile(f"~/{name}", data))
     for file in files:
         try:
-            yield parse_servers(file.data, file.source, is_project=file.is_project)
+            yield _parse_file(file)
         except ConfigError as problem:
             problems.append(ServerProblem("", file.source, problem.format_with_hint()))
     if claude is not None:
         entries = _decode_object(claude).get("mcpServers")
         yield parse_entries(entries if isinstance(entries, dict) else {}, "~/.claude.json", is_project=False)
     yield from _iterate_plugin_entries(workspace, is_trusted)
+
+
+def is_foreign(source: str) -> bool:
+    """True for a file of Codex or opencode, of which servers are only one part."""
+    return source in FOREIGN_FILES or source in {f"~/{name}" for name in USER_FILES}
+
+
+def _parse_file(file: _ConfigFile) -> Parsed:
+    if not is_foreign(file.source):
+        return parse_servers(file.data, file.source, is_project=file.is_project)
+    entries, _ = read_foreign_entries(file.source, file.data)
+    servers, problems = parse_entries(entries, file.source, is_project=file.is_project)
+    followed = [server for server in servers if not list_file_references(entries[server.name])]
+    unread = [ServerProblem(server.name, file.source, NO_FILES) for server in servers if server not in followed]
+    return tuple(replace(server, is_offered=True) for server in followed), (*problems, *unread)
 
 
 def _iterate_plugin_entries(workspace: Workspace, is_trusted: TrustCheck | None) -> Iterator[Parsed]:

@@ -66,10 +66,10 @@ class ConsentStore:
         return self._file.read().workspaces.get(self._name, {}).get(name, ServerConsent())
 
     def get_answer(self, config: ServerConfig) -> bool | None:
-        """Return the answer for exactly this entry; None: the user has to be asked: about each entry of a project, and
-        about a package that has to be fetched."""
+        """Return the answer for exactly this entry; None: the user has to be asked: about each entry of a project or
+        of another program, and about a package that has to be fetched."""
         package = find_missing(config.command, self._root)
-        if not config.is_project and package is None:
+        if not config.is_project and not config.is_offered and package is None:
             return True
         consent = self.find(config.name)
         if consent.hash != config.compute_hash():
@@ -80,7 +80,7 @@ class ConsentStore:
     def explain_refusal(self, config: ServerConfig) -> str:
         """Explain why a server without a yes may not run."""
         package = find_missing(config.command, self._root)
-        if package is None or config.is_project:
+        if package is None or config.is_project or config.is_offered:
             return NO_CONSENT
         return (
             f"its package {package.spec} is not fetched yet, and a server has no network for that. "

@@ -69,8 +69,8 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
     `command`: program and arguments, () = a remote server at `url`; `headers_command`: a shell command that prints more
     headers, "" = none. `seconds`: the longest silence of a call. `is_own`: a built-in server, which may use the
-    session's network, outlives changes of the project, and whose writes are dropped. `folder`: the plug-in that it
-    belongs to and may read, "" = none.
+    session's network, outlives changes of the project, and whose writes are dropped. `is_offered`: the user wrote it
+    for another program, so that it needs their yes. `folder`: the plug-in that it belongs to and may read, "" = none.
     """
 
     name: str
@@ -86,6 +86,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     oauth: OAuthOptions = OAuthOptions()
     seconds: float = DEFAULT_SECONDS
     is_own: bool = False
+    is_offered: bool = False
     folder: str = ""
 
     @property

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 from core.clock import monotonic
 from core.errors import AgentTuiError, StateError, ToolFailed
 from core.filesystem.removal import remove_tree
-from core.mcp.config_files import ConfiguredServers, load_servers
+from core.mcp.config_files import ConfiguredServers, is_foreign, load_servers
 from core.mcp.consent import NO_CONSENT, ConsentStore, ServerConsent
 from core.mcp.package_servers import ANY_HOST, OpenGrants, find_missing, parse_package, prepare_command
 from core.mcp.server import START_SECONDS, CallListener, McpServer
@@ -127,6 +127,16 @@ class SessionServers:
         off_reason = consent.explain_off(tool.definition.name) if consent and tool else None
         return f"{name} can't be used: {off_reason}" if off_reason is not None else None
 
+    def explain_missing(self, name: str) -> str | None:
+        """Return why an unknown tool may still belong to a server; None: there is no such server."""
+        for server in (*self._listing, *self._problems):
+            if server not in self._tools and name.startswith(format_tool_name(server, "")):
+                if server in self._listing:
+                    doing = "its package is being fetched" if server in self._fetching else "it is still starting"
+                    return f"the MCP server {server} has no tools yet: {doing}. Go on without it, and try again later."
+                return self._problems[server]
+        return None
+
     def find(self, name: str) -> OfferedTool | None:
         """Return the tool of that name, callable or not; None: there is none."""
         return (
@@ -192,7 +202,8 @@ class SessionServers:
             await asyncio.wait(waiting, timeout=max(remaining_seconds.values()))
 
     def _report_problems(self) -> None:
-        for text in map(describe_problem, self._configured.problems):
+        own_problems = (problem for problem in self._configured.problems if not is_foreign(problem.source))
+        for text in map(describe_problem, own_problems):  # `agent-tui import` names the others
             self._warn(text if text not in self._reported_problems else "")
             self._reported_problems.add(text)
 
@@ -247,8 +258,11 @@ class SessionServers:
 
     def _start_listing(self, name: str) -> asyncio.Task[None]:
         self._stale.discard(name)
-        if find_missing(self._servers[name].config.command, self._host.workspace.root) is not None:
+        package = find_missing(self._servers[name].config.command, self._host.workspace.root)
+        if package is not None:
             self._fetching.add(name)
+            message = f"Fetching the {package.registry} package {package.spec} for the MCP server {name}."
+            self._host.emit_outside_turn(Notice(level="info", message=message))
         task = self._tasks.start(self._list(name), name=f"mcp tools {name}")
         self._listing[name], self._listing_since[name] = task, monotonic()
         task.add_done_callback(partial(self._remove_listing, name))

@@ -47,6 +47,9 @@ INSTRUCTION_PATHS = (
     ".agent-tui/config.toml",
     ".mcp.json",
     ".cursor/mcp.json",
+    ".codex/config.toml",
+    "opencode.json",
+    "opencode.jsonc",
     *(f"{folder}/{kind}" for folder in FOLDERS for kind in KINDS),
     ".git",
 )

@@ -307,7 +307,6 @@ async def test_hooks_of_the_user_run_everywhere_and_see_their_own_scripts_and_no
     ("text", "why"),
     [
         ('{"hooks": {"PreToolUse": [', "none of its hooks runs: it is not JSON"),
-        ('{"permissions": {"deny": ["Read(.env)"]}}', "its permissions.deny (1 rule) is not read here"),
         ('{"hooks": {"PreToolUze": [{"command": "exit 2"}]}}', "there is no such event. Did you mean PreToolUse?"),
         ('{"hooks": {"PreToolUse": [{"matcher": "Bahs", "command": "exit 2"}]}}', "is not the name of a tool here"),
     ],

@@ -122,6 +122,7 @@ async def test_a_no_is_kept_and_a_package_that_can_not_be_had_is_told_with_the_r
                 [warning] = [event for event in seen if isinstance(event, ev.Notice) and "failed" in event.message]
                 assert "could not be fetched: 404 Not Found - broken." in warning.message
                 assert "By hand: npm install --prefix" in warning.message
+                assert "could not be fetched: 404 Not Found" in results(engine, session)[0].content
         (get_config_dir() / "mcp.json").write_text((get_config_dir() / "mcp.json").read_text().replace("-y", "--yes"))
     assert [path for path in (get_cache_dir() / "mcp-packages").iterdir() if path.suffix != ".lock"] == []
 

@@ -137,6 +137,8 @@ class ServerAccess:
             raise ToolInputInvalid(f"Not run: {reason}", hint="Nothing was changed. Do without it.", code="tool_off")
         tool = self.servers.find(name)
         if tool is None:
+            if name[:5] == "mcp__" and (reason := self.servers.explain_missing(name)) is not None:
+                raise ToolInputInvalid(f"Not run: {reason}", hint="Nothing was changed.", code="tool_off")
             return None
         reads, asks = tool.definition.is_reading, tool.must_ask
         target = f"{tool.server}:{tool.definition.name}"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from core.hooks.dialect_names import EVENTS_BY_NAME, RULES, HookEvent
 from core.hooks.parsing import HookFile, HookOwner, parse_hook_file
+from core.permissions.foreign_rules import parse_foreign_rules
 
 CURSOR = HookOwner(dialect="cursor", scope="project", source=".cursor/hooks.json")
 CLAUDE = HookOwner(dialect="claude", scope="project", source=".claude/settings.json")
@@ -139,12 +141,10 @@ def test_a_file_that_can_not_be_read_is_told_of(text):
     assert problem.message.startswith("none of its hooks runs: it is not JSON")
 
 
-def test_rules_that_refuse_elsewhere_and_are_not_read_here_are_told_of_in_one_line():
-    hook_file = parse_hook_file(b'{"permissions": {"deny": ["Read(.env)", "Bash(rm *)"]}}', CLAUDE)
-    assert [problem.message for problem in hook_file.problems] == [
-        "its permissions.deny (2 rules) is not read here; only [permissions] deny of config.toml is."
-    ]
-    assert parse_hook_file(b'{"permissions": {"deny": []}}', CLAUDE) == HookFile()
+def test_rules_beside_the_hooks_are_no_fault_since_they_are_read_elsewhere():
+    text = b'{"permissions": {"deny": ["Read(.env)", "Bash(rm *)"]}}'
+    assert parse_hook_file(text, CLAUDE) == HookFile()
+    assert len(parse_foreign_rules(".claude/settings.json", text, Path("/project")).rules) == 3
 
 
 def test_only_our_own_hooks_fail_closed_without_being_told_to_and_only_where_they_can_refuse():
