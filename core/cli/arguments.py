@@ -107,8 +107,8 @@ commands:
   rules                 list the rules loaded for an agent here, and why
   skills                list or check the skills an agent can open here
   commands              list the /name commands for prompts, or explain one
-  mcp                   list, add, remove or test MCP servers, login or logout,
-                        or serve this project to other agents
+  mcp                   list, add, remove, test or fetch MCP servers, login or
+                        logout, or serve this project to other agents
   hooks                 list the hooks that run here, or test those of an event
   import                list what is used of files for other agents, and what
                         is not

@@ -99,8 +99,8 @@ class ConsentStore:
         """Store an answer for exactly this entry."""
         package = find_missing(config.command, self._root)
         fetched = package.spec if package is not None and is_allowed else ""
-        shown = config.describe()
-        self._change(config.name, hash=config.compute_hash(), is_allowed=is_allowed, shown=shown, fetched=fetched)
+        text = config.describe()
+        self._change(config.name, hash=config.compute_hash(), is_allowed=is_allowed, shown=text, fetched=fetched)
 
     def forget(self, name: str) -> None:
         """Remove an answer, so that the user is asked again."""

@@ -35,6 +35,7 @@ WRITERS: dict[str, str] = {
     "core.mcp.config_files": "the file that names servers, when the user adds one or removes it",
     "core.mcp.login_flow": "nothing: opens the user's browser",
     "core.mcp.logins": "locks in the state directory",
+    "core.mcp.package_servers": "packages of servers, after a yes, in the cache directory",
     "core.mcp.tool_lists": "the lists of servers' tools, in the cache directory",
     "core.shell.long_output": STATE,
     "core.shell.own_programs": "the cache directory: a link to our search program",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -97,16 +96,14 @@ async def test_s17_one_yes_fetches_the_package_and_then_the_server_runs_in_the_b
         assert results(engine, session)[0].content == "again"
 
 
-async def test_without_a_user_nothing_is_fetched_nor_waited_for_and_the_reason_is_told(tmp_path, project, monkeypatch):
+async def test_without_a_user_nothing_is_fetched_nor_waited_for_and_the_reason_is_told(tmp_path, project):
     configure()
-    monkeypatch.setattr("core.mcp.session_servers.START_SECONDS", 600.0)
     model = script(tmp_path, small("say", text="hi"), "Done.")
-    started = time.monotonic()
     async with session_in(project, model=model, trust=True, interactive=False) as (engine, session):
         await run_turn(engine, session)
         assert "small can't be used: its package small-server is not fetched yet" in told(engine, session)
         assert "`agent-tui mcp fetch small`" in results(engine, session)[0].content
-    assert time.monotonic() - started < 300
+        assert engine.server_access(session).servers._listing_since == {}  # nothing was started
     assert not (get_cache_dir() / "mcp-packages").exists()
 
 

@@ -1,4 +1,4 @@
-"""What other agents' files of the user and of the project are used for here, and what in them has no effect.
+"""The report on other agents' files of the user and of the project: their use here, and their parts without effect.
 
 Nothing in them is ignored in silence: the report names each file that is read, what it is used for, and each entry that
 would restrict or configure something and does not. The first start after a change says in one line that there are such
@@ -172,7 +172,7 @@ def build_notice(workspace: Workspace, check: TrustCheck | None) -> str | None:
     try:
         if digest in state.read().digests:
             return None
-        state.update(lambda shown: _Shown(digests=(*shown.digests, digest)[-MAX_SHOWN:]))
+        state.update(lambda book: _Shown(digests=(*book.digests, digest)[-MAX_SHOWN:]))
     except StateError:
         return None
     used = count("part", sum(len(file.used) for file in files))
