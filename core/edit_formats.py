@@ -49,13 +49,13 @@ SEARCH_REPLACE: Final = EditTool(
     name="search_replace",
     location="core.tools.builtin.editing.search_replace:SearchReplaceTool",
     offers={"search_replace": "search_replace", "str_replace": "str_replace"},
-    aliases=("StrReplace", "str_replace", "Edit", "replace"),
+    aliases=("StrReplace", "str_replace", "Edit", "replace", "replace_string_in_file", "single_find_and_replace"),
 )
 BLOCKS: Final = EditTool(
     name="edit_blocks",
     location="core.tools.builtin.editing.search_replace:EditBlocks",
     offers={"blocks": "editTool"},
-    aliases=("editTool", "replace_in_file"),
+    aliases=("editTool", "replace_in_file", "apply_diff"),
     form=TextForm(
         tag="file-edit", path="file_path", body="diff", example='<file-edit filePath="the/file">', is_guarded=True
     ),
@@ -64,21 +64,21 @@ MULTI_EDIT: Final = EditTool(
     name="multi_edit",
     location="core.tools.builtin.editing.search_replace:MultiEdit",
     offers={"multi_edit": "multi_edit"},
-    aliases=("MultiEdit", "multi_str_replace"),
+    aliases=("MultiEdit", "multi_str_replace", "replace_file_content"),
 )
 PATCH_FRAME: Final = ("*** Begin Patch", "*** End Patch")
 PATCH: Final = EditTool(
     name="apply_patch",
     location="core.tools.builtin.editing.apply_patch:ApplyPatch",
     offers={"patch": "apply_patch"},
-    aliases=("ApplyPatch",),
+    aliases=("ApplyPatch", "patch"),
     form=TextForm(tag="apply_patch", body="input", trim="both", frame=PATCH_FRAME),
 )
 LAZY: Final = EditTool(
     name="edit_file",
     location="core.tools.builtin.editing.edit_file:EditFile",
     offers={"lazy": "edit_file"},
-    aliases=("EditFile",),
+    aliases=("EditFile", "insert_edit_into_file", "edit_existing_file"),
     form=TextForm(
         tag="edit_file",
         path="target_file",

@@ -7,6 +7,7 @@ from typing import Final
 # While it runs, and after its end.
 _WORDS: Final = {
     "read_file": ("Reading", "Read"),
+    "read_many_files": ("Reading", "Read"),
     "list_dir": ("Listing", "Listed"),
     "grep": ("Searching for", "Searched for"),
     "glob_file_search": ("Finding files", "Found files"),
@@ -21,6 +22,8 @@ _WORDS: Final = {
     "edit_blocks": ("Editing", "Edited"),
     "file_edit": ("Editing", "Edited"),
     "edit_notebook": ("Editing", "Edited"),
+    "insert_lines": ("Editing", "Edited"),
+    "undo_edit": ("Undoing an edit of", "Undid an edit of"),
     "write": ("Writing", "Wrote"),
     "delete_file": ("Deleting", "Deleted"),
     "run_terminal_cmd": ("Running", "Ran"),
@@ -37,6 +40,7 @@ _WORDS: Final = {
     "ask_question": ("Asking", "Asked"),
     "switch_mode": ("Asking to switch to mode", "Asked to switch to mode"),
     "propose_memory": ("Proposing to remember", "Proposed to remember"),
+    "think": ("Thinking", "Thought"),
     "finish": ("Finishing", "Finished"),
     "task": ("Giving a task", "Gave a task"),
     "call_tool": ("Calling", "Called"),

@@ -21,7 +21,7 @@ _NAME: Final = compile_lazily(r"[A-Za-z0-9_-]+")
 # `to=functions.NAME` addresses a call in the harmony format; servers leave remains of it.
 _ADDRESSED: Final = compile_lazily(r"(?:^|\s)to=(\S+)")
 _BEHIND_NAME: Final = compile_lazily(r"<[|｜/].*|\(\s*\)\s*$|\n.*", re.DOTALL)
-_NAMESPACE: Final = compile_lazily(r"^(?:functions?|tools?|default_api)[.:/]+")
+_NAMESPACE: Final = compile_lazily(r"^(?:functions?|tools?|tool_code|default_api)[.:/]+")
 _NUMBER: Final = compile_lazily(r":\d+$")
 _QUOTES: Final = " \t\r\n`'\":<>"
 # A fence, a tag or a special token before or after the arguments. Superfluous brackets come after them.

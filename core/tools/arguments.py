@@ -1,4 +1,9 @@
-"""Arguments of tool calls: the JSON Schemas that describe them to a model, and the conversion of a model's JSON."""
+"""Arguments of tool calls: the JSON Schemas that describe them to a model, and the conversion of a model's JSON.
+
+An argument is found under its own name, under those that other agents give it, and in any spelling of them
+(`filePath`, `file_path`). One that no tool of ours has is ignored and named where the tool only reads or asks. Where it
+may change what is written or run, it fails the call.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +12,7 @@ from functools import cache
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec import Struct
 
 from core.errors import ToolInputInvalid
 from core.records import convert, decode_json, parse_json
@@ -98,17 +104,41 @@ def _merge_choices(schema: dict[str, Any], choices: list[dict[str, Any]]) -> dic
     return choices[0] | rest if len(choices) == 1 else rest | {"anyOf": choices}
 
 
+class ParsedCall(Struct, frozen=True):
+    """A checked call. `ignored`: the names of its arguments that the tool does not have."""
+
+    tool: Tool[Any]
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return what the model has to know about its arguments."""
+        if not self.ignored:
+            return ()
+        properties = build_parameters(type(self.tool))["properties"]
+        guesses = {name: find_nearest_names(name, properties) for name in self.ignored}
+        names = (f"{name!r}{f' (did you mean {guess[0]}?)' if guess else ''}" for name, guess in guesses.items())
+        return (f"{self.tool.name} has no argument {' and no '.join(names)}: it did its work without",)
+
+
 def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
     """Return the call as a record of `tool`. Raises `ToolInputInvalid`."""
+    return parse_call(tool, arguments).tool
+
+
+def parse_call(tool: ToolType, arguments: str) -> ParsedCall:
+    """Return the call of `tool` with `arguments`, JSON as text. Raises `ToolInputInvalid`."""
     if issubclass(tool, ExternalTool):  # A server checks the arguments of its own tools.
-        return tool(arguments=_decode_object(tool, arguments))
+        return ParsedCall(tool(arguments=_decode_object(tool, arguments)))
     raw_arguments = _decode_object(tool, arguments)
     _refuse_null(tool, raw_arguments)
-    adapted_arguments = _rename_arguments(tool, tool.adapt_arguments(raw_arguments))
+    adapted_arguments, ignored_names = _rename_arguments(tool, tool.adapt_arguments(raw_arguments))
     schema = build_parameters(tool)
     for name, value in adapted_arguments.items():
         if (kind := schema["properties"][name]).get("type") == "array":
-            adapted_arguments[name] = _normalize_items(tool, value, kind["items"].get("properties", {}))
+            items, unknown_names = _normalize_items(tool, value, kind["items"].get("properties", {}))
+            adapted_arguments[name] = items
+            ignored_names += unknown_names
     _refuse_null(tool, adapted_arguments)
     required_names, kinds = schema["required"], schema["properties"]
     present_arguments = {
@@ -117,7 +147,7 @@ def convert_arguments(tool: ToolType, arguments: str) -> Tool[Any]:
         if name in required_names or not _is_nothing(value, kinds[name])
     }
     try:
-        return convert(present_arguments, tool, strict=False)
+        return ParsedCall(convert(present_arguments, tool, strict=False), tuple(dict.fromkeys(ignored_names)))
     except msgspec.ValidationError as error:
         raise _build_error(tool, str(error)) from error
 
@@ -180,42 +210,110 @@ def _reject_constant(word: str) -> NoReturn:
     raise ValueError(f"{word} is not a JSON number")
 
 
-def _rename_arguments(tool: ToolType, arguments: dict[str, Any]) -> dict[str, Any]:
+def _fold(name: str) -> str:
+    return name.replace("_", "").replace("-", "").lower()
+
+
+@cache
+def _list_spellings(tool: ToolType) -> Mapping[str, str]:
+    """Return the arguments of a tool by every name of theirs, without its case and its separators. A flag such as `-A`
+    is only itself."""
+    names = {name: name for name in build_parameters(tool)["properties"]} | dict(tool.argument_names)
+    return {_fold(name): argument_name for name, argument_name in reversed(names.items()) if name[0] != "-"}
+
+
+def _find_argument(tool: ToolType, name: str) -> str:
+    """Return the argument that a model means by a name, or the name itself."""
+    if name in build_parameters(tool)["properties"]:
+        return name
+    return tool.argument_names.get(name) or _list_spellings(tool).get(_fold(name), name)
+
+
+def _means_nothing(tool: ToolType, name: str, value: Any) -> bool:
+    """Return True for an argument that a call of `tool` may hold without another meaning."""
+    ignored_names, assumed_values = _list_meaningless(tool)
+    key = name if name.startswith("-") else _fold(name)
+    if value is None or key in ignored_names:
+        return True
+    assumed = assumed_values.get(key)
+    return key in assumed_values and (value == assumed or str(value).lower() == str(assumed).lower())
+
+
+@cache
+def _list_meaningless(tool: ToolType) -> tuple[frozenset[str], Mapping[str, object]]:
+    """Return the ignored arguments of a tool, and the assumed ones with their values, as `_list_spellings` writes
+    names."""
+    assumed_values = {
+        name if name.startswith("-") else _fold(name): value for name, value in tool.assumed_arguments.items()
+    }
+    return frozenset(map(_fold, tool.ignored_arguments)), assumed_values
+
+
+def _rename_arguments(tool: ToolType, arguments: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the arguments under the tool's own names, and the names of those that are ignored."""
     properties = build_parameters(tool)["properties"]
     renamed_arguments: dict[str, Any] = {}
+    ignored_names: list[str] = []
     for name, value in arguments.items():
-        argument_name = name if name in properties else tool.argument_names.get(name, name)
+        argument_name = _find_argument(tool, name)
         if argument_name not in properties:
-            if name in tool.ignored_arguments:
+            if _means_nothing(tool, name, value):
                 continue
-            nearest_names = find_nearest_names(name, properties)
-            hint = f"Did you mean {nearest_names[0]}? " if nearest_names else ""
-            raise ToolInputInvalid(
-                f"{tool.name} has no argument {name!r}.", hint=f"{hint}Its arguments: {', '.join(properties)}."
-            )
-        if argument_name in renamed_arguments:
-            raise ToolInputInvalid(f"{argument_name} of {tool.name} is given twice ({name!r} means the same).")
-        renamed_arguments[argument_name] = value
-    return renamed_arguments
+            if not tool.ignores_unknown:
+                raise _build_unknown_error(tool, name, properties)
+            ignored_names.append(name)
+        elif argument_name in renamed_arguments:
+            if renamed_arguments[argument_name] != value:
+                raise ToolInputInvalid(f"{argument_name} of {tool.name} is given twice ({name!r} means the same).")
+        else:
+            renamed_arguments[argument_name] = value
+    return renamed_arguments, ignored_names
 
 
-def _normalize_items(tool: ToolType, value: Any, properties: dict[str, Any]) -> Any:
-    """Return a list argument, which may come as its JSON text, with the aliases inside its items resolved."""
+def _build_unknown_error(tool: ToolType, name: str, properties: Mapping[str, Any]) -> ToolInputInvalid:
+    nearest_names = find_nearest_names(name, properties)
+    hint = f"Did you mean {nearest_names[0]}? " if nearest_names else ""
+    return ToolInputInvalid(
+        f"{tool.name} has no argument {name!r}, so nothing was done.",
+        hint=f"{hint}Its arguments: {', '.join(properties)}.",
+    )
+
+
+def _normalize_items(tool: ToolType, value: Any, properties: dict[str, Any]) -> tuple[Any, list[str]]:
+    """Return a list argument with the names inside its items resolved, and the ignored names in them. The list may come
+    as its JSON text, and one text alone as itself."""
     if isinstance(value, str):
         try:
             value = parse_json(value, object_pairs_hook=_reject_duplicates)
         except (ValueError, RecursionError):
-            return value
+            return ([value] if not properties and value.strip() else value), []
     if not isinstance(value, list):
-        return value
-    return [_rename_item(tool, item, properties) if isinstance(item, dict) else item for item in value]
+        return value, []
+    items, ignored_names = [], []
+    for item in value:
+        is_record = isinstance(item, dict) and bool(properties)
+        renamed_item, unknown_names = _rename_item(tool, item, properties) if is_record else (item, [])
+        ignored_names += unknown_names
+        items.append(renamed_item)
+    return items, ignored_names
 
 
-def _rename_item(tool: ToolType, item: dict[str, Any], properties: dict[str, Any]) -> dict[str, Any]:
-    canonical_names = {name: tool.argument_names.get(name, name) for name in item if name not in properties}
-    clear = {name: new for name, new in canonical_names.items() if new in properties and new not in item}
-    ignored_names = tool.ignored_arguments - properties.keys() if properties else frozenset()
-    return {clear.get(name, name): value for name, value in item.items() if name not in ignored_names}
+def _rename_item(tool: ToolType, item: dict[str, Any], properties: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    spellings = {**_list_spellings(tool), **{_fold(name): name for name in properties}}
+    renamed_item: dict[str, Any] = {}
+    ignored_names: list[str] = []
+    for name, value in item.items():
+        alias = tool.argument_names.get(name) or spellings.get(_fold(name), name)
+        own_name = name if name in properties else spellings.get(_fold(alias), alias)
+        if value is None or (own_name not in properties and _means_nothing(tool, name, value)):
+            continue
+        if own_name not in properties and tool.ignores_unknown:
+            ignored_names.append(name)
+            continue
+        if own_name != name and (own_name in item or own_name in renamed_item):
+            own_name = name
+        renamed_item[own_name] = value
+    return renamed_item, ignored_names
 
 
 def _build_error(tool: ToolType, problem: str) -> ToolInputInvalid:

@@ -90,8 +90,12 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     access: ClassVar[Access]
     # Aliases that models use for an argument, by alias.
     argument_names: ClassVar[Mapping[str, str]] = {}
-    # Arguments of similar tools of other agents that have no effect here.
+    # Arguments of similar tools of other agents that say nothing about what is done.
     ignored_arguments: ClassVar[frozenset[str]] = frozenset()
+    # Arguments of such tools with the value that describes what this one does anyway.
+    assumed_arguments: ClassVar[Mapping[str, object]] = {}
+    # Unknown arguments do not fail a call, but its result names them: the tool only reads or asks.
+    ignores_unknown: ClassVar[bool] = False
     # The argument that a model may write as free text, "" = none.
     freeform: ClassVar[str] = ""
 
@@ -205,6 +209,7 @@ class ReadTool(Tool[Reader], frozen=True, kw_only=True):
     """Base of the tools that read."""
 
     access: ClassVar[Access] = Access.READ
+    ignores_unknown: ClassVar[bool] = True
 
 
 class EditRequest(Struct, frozen=True):
@@ -230,6 +235,10 @@ class Editor(Reader, Protocol):
 
     def has_read_current(self, path: str) -> bool:
         """Return True if the model has read (or written) this file in its present state."""
+
+    def undo(self, path: str) -> FileEditDetail:
+        """Take the model's last edit of a file back. Raises `ToolFailed` if there is none, or if the file has changed
+        since."""
 
     async def plan_rename(self, position: NamePosition, new_name: str, /) -> Mapping[str, str]:
         """Return the new texts by path. Raises `ToolFailed`; nothing is written."""

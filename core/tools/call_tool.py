@@ -1,11 +1,11 @@
-"""Calls that wrap or imitate others: `call_tool`, and the tools of other agents."""
+"""Calls that stand for others: `call_tool`, and those that scroll through what was read before."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
@@ -17,83 +17,13 @@ from core.text.json_repairs import repair_arguments
 from core.tools.arguments import convert_arguments
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.read_file import ReadFile
+from core.tools.foreign_calls import WINDOW, translate_call
 
-WINDOW: Final = 100  # The default number of lines that `open_file` returns.
-_Arguments = dict[str, Any]
-_Translation = tuple[str, _Arguments] | None
-_NAME_CHARACTERS: Final = 80
 _NAMES = frozenset({"call_tool", "CallTool"})
 _READERS = frozenset({"read_file", "Read", "ReadFile", "view_file", "readTool"})
 _SCROLLS = {"scroll_down": 1, "scroll_up": -1}
 _JUMPS = frozenset({"goto", "goto_line"})
 _FOR_ARGUMENTS = ("arguments", "args", "parameters", "input")
-
-
-def translate_call(call: ToolCall) -> ToolCall:
-    """Translate a call of another agent's tool into one of ours with the same id; other calls are returned
-    unchanged."""
-    translate = _TRANSLATIONS.get(call.name)
-    if translate is None:
-        return call
-    with suppress(ValueError, RecursionError):
-        arguments = parse_json(call.arguments or "{}")
-        if isinstance(arguments, dict) and (translation := translate(arguments)) is not None:
-            return replace(call, name=translation[0], arguments=json.dumps(translation[1], ensure_ascii=False))
-    return call
-
-
-def _open_window(arguments: _Arguments) -> _Translation:
-    """Translate a window of a file (SWE-agent, OpenHands)."""
-    has_size = any(arguments.get(name) for name in ("limit", "context_lines", "end_line", "view_range"))
-    return "read_file", arguments if has_size else {**arguments, "limit": WINDOW}
-
-
-def _update_steps(arguments: _Arguments) -> _Translation:
-    """Translate the list of steps of Codex, which is whole in every call."""
-    steps = arguments.get("plan")
-    if not isinstance(steps, list) or not all(isinstance(step, dict) and "step" in step for step in steps):
-        return None
-    todos = [{"content": step["step"], "status": step.get("status", "pending")} for step in steps]
-    return "todo_write", {"todos": todos}
-
-
-def _write_plan(arguments: _Arguments) -> _Translation:
-    """Translate the plan that Claude Code's models hand in at the end of planning."""
-    plan = arguments.get("plan")
-    if not isinstance(plan, str) or not plan.strip():
-        return None
-    title = plan.strip().split("\n", 1)[0].strip("# ").removeprefix("Plan:").strip()[:_NAME_CHARACTERS]
-    return "create_plan", {"name": title or "Plan", "overview": "", "plan": plan}
-
-
-def _edit_text(arguments: _Arguments) -> _Translation:
-    """Translate Anthropic's text editor: one tool with a command for every operation. Insertion is not supported."""
-    match arguments.get("command"):
-        case "view":
-            present_arguments = {
-                name: arguments[name] for name in ("path", "view_range") if arguments.get(name) is not None
-            }
-            return "read_file", present_arguments
-        case "create":
-            return "write", {"path": arguments.get("path"), "contents": arguments.get("file_text", "")}
-        case "str_replace":
-            present_arguments = {
-                name: arguments[name] for name in ("path", "old_str", "new_str") if arguments.get(name) is not None
-            }
-            return "search_replace", {"new_str": "", **present_arguments}
-    return None
-
-
-_TRANSLATIONS: Final[dict[str, Callable[[_Arguments], _Translation]]] = {
-    "open_file": _open_window,
-    "update_plan": _update_steps,
-    "ExitPlanMode": _write_plan,
-    "exit_plan_mode": _write_plan,
-    "EnterPlanMode": lambda _: ("switch_mode", {"target_mode_id": "plan"}),
-    "str_replace_editor": _edit_text,
-    "str_replace_based_edit_tool": _edit_text,
-    "str_replace_based_edit": _edit_text,
-}
 
 
 class CallTool(ReadTool, frozen=True, kw_only=True, rename={"tool": "name"}):

@@ -89,6 +89,7 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
     name: ClassVar[str] = "search_tools"
     access: ClassVar[Access] = Access.EXTERNAL
     ignored_arguments: ClassVar = frozenset(("max_results", "limit"))
+    ignores_unknown: ClassVar = True
 
     query: Annotated[str, Meta(min_length=1, max_length=500, description="What the tool should do, or its name.")]
 

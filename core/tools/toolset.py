@@ -16,6 +16,7 @@ from core.text.similarity import find_nearest_names
 from core.tools.arguments import build_offered_schema, convert_arguments, describe_schema
 from core.tools.base import RegisteredTool, Tool, ToolType
 from core.tools.builtin import BUILTIN
+from core.tools.foreign_calls import explain_missing, fold_name
 
 DEFAULT_FORMAT: Final[EditFormat] = "search_replace"
 # The name under which the tool of every format is offered, and that tool.
@@ -44,10 +45,6 @@ async def _return_at_once(_: str) -> None:
     """Return at once: there are no servers to wait for."""
 
 
-def _fold_name(name: str) -> str:
-    return name[:100].replace("_", "").replace("-", "").lower()
-
-
 class Toolset(Mapping[str, ToolType]):
     """Tool classes by name; a tool's module is imported when its class is requested.
 
@@ -63,7 +60,7 @@ class Toolset(Mapping[str, ToolType]):
         self._tools = {tool.name: tool for tool in tools}
         self._aliases = {alias: tool.name for tool in self._tools.values() for alias in tool.aliases}
         names = {**self._aliases, **dict(zip(self._tools, self._tools, strict=True))}
-        self._folded = {_fold_name(name): tool_name for name, tool_name in names.items()}
+        self._folded = {fold_name(name): tool_name for name, tool_name in names.items()}
         modes = {mode.value: mode.rules.tools for mode in Mode if mode.rules.tools}
         self.deferred: Mapping[str, tuple[str, ...]] = {
             mode: tool_names for mode, names in modes.items() if (tool_names := self._list_enabled(names))
@@ -112,7 +109,7 @@ class Toolset(Mapping[str, ToolType]):
     def resolve_name(self, name: str) -> str:
         """Return the tool's own name for any spelling of case and underscores; an unknown name is returned
         unchanged."""
-        return name if name in self._tools else self._aliases.get(name) or self._folded.get(_fold_name(name), name)
+        return name if name in self._tools else self._aliases.get(name) or self._folded.get(fold_name(name), name)
 
     def list_aliases(self, name: str) -> tuple[str, ...]:
         """List the other names of a tool."""
@@ -127,10 +124,10 @@ class Toolset(Mapping[str, ToolType]):
             return external
         known_names = [tool.name for tool in self._tools.values() if tool.is_listed and tool.name not in self.disabled]
         nearest_names = find_nearest_names(name[:100], known_names)
-        hint = f"Did you mean {' or '.join(nearest_names)}? " if nearest_names else ""
+        guess = f"Did you mean {' or '.join(nearest_names)}? " if nearest_names else ""
         raise ToolInputInvalid(
             f"There is no tool {name[:100]!r}.",
-            hint=f"{hint}The tools are: {', '.join(known_names)}.",
+            hint=explain_missing(name) or f"{guess}The tools are: {', '.join(known_names)}.",
             code="tool_unknown",
         )
 

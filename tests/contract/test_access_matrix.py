@@ -32,6 +32,10 @@ ARGUMENTS = {
     "task": {"description": "Look", "prompt": "Look", "subagent_type": "explore"},
     "activate_skill": {"name": "demo"},
     "finish": {"message": "It is done."},
+    "think": {"thought": "It may be the cache."},
+    "read_many_files": {"files": ["a.py", "*.md"]},
+    "insert_lines": {"file_path": "a.py", "line": 1, "text": "y = 2\n"},
+    "undo_edit": {"file_path": "a.py"},
     "web_fetch": {"url": "http://127.0.0.1/"},
     "web_search": {"query": "x"},
     "fetch_rules": {"rules": ["AGENTS.md"]},
@@ -66,12 +70,13 @@ ARGUMENTS = {
     "ask_question": {"questions": [{"id": "q", "prompt": "?", "options": [{"label": "A"}, {"label": "B"}]}]},
     "switch_mode": {"target_mode_id": "agent", "explanation": "because"},
 }
-# There is no job, no plan, no run and no language server, and nothing that could hold a run with probes.
+# There is no job, no plan, no run, no edit and no language server, and nothing that could hold a run with probes.
 NO_JOB = {
     "search_tools",
     "write_terminal",
     "rename_symbol",
     "stop_terminal",
+    "undo_edit",
     "update_plan",
     "probe_add",
     "read_probe_log",

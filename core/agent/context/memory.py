@@ -24,7 +24,8 @@ class SteerContext(Struct, frozen=True):
 class ModelMemory(Struct, kw_only=True):
     """The knowledge of a session's models, which outlives a turn.
 
-    `read_digests`: by path, the digest of the content that the model last read or wrote. `announced`: by topic, the
+    `read_digests`: by path, the digest of the content that the model last read or wrote. `edits`: by path, the digests
+    before and after each of its last edits. `announced`: by topic, the
     latest text of facts that are repeated only when they change. `relevant_paths`: the files for which rules were
     chosen last; `are_rules_due`: the model may have lost some since. `stand_ins`: text that replaces an attachment, ""
     = the attachment itself, see `sent_attachments`. `compacted_tokens`: size of the history after the last compaction.
@@ -38,6 +39,7 @@ class ModelMemory(Struct, kw_only=True):
 
     variants: PromptVariants
     read_digests: dict[str, str] = field(default_factory=dict)
+    edits: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     announced: dict[str, str] = field(default_factory=dict)
     relevant_paths: tuple[str, ...] = ()
     are_rules_due: bool = False
@@ -62,6 +64,7 @@ class ModelMemory(Struct, kw_only=True):
     def forget(self) -> None:
         """Forget announcements, read files and token counts: the conversation was replaced."""
         self.read_digests.clear()
+        self.edits.clear()
         self.announced.clear()
         self.meter.reset()
         self.compacted_tokens = 0

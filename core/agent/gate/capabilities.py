@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import assert_never
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.base.approvals import ALLOWING_DECISIONS, Approver
@@ -21,7 +21,7 @@ from core.agent.base.plan_sync import PlanSync
 from core.agent.base.user_channel import UserChannel
 from core.agent.context.turn_context import TurnContext
 from core.agent.debug.debug_capability import DebugCapability
-from core.agent.gate.file_capabilities import ApplyEdit, FileEditor, build_reader, list_reading
+from core.agent.gate.file_capabilities import ApplyEdit, EditVersions, FileEditor, build_reader, list_reading
 from core.agent.gate.todo_editor import PlanFileEditor, Prove, TodoEditor, build_prover
 from core.config.rules.notes import ProjectNotes
 from core.errors import ToolFailed, ToolInputInvalid
@@ -214,6 +214,7 @@ class CapabilityFactory(Struct, frozen=True, kw_only=True):
     plans: PlanSync
     digests: dict[str, str]
     apply_edit: ApplyEdit
+    edits: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     names: NameLookup = NO_LOOKUP
     search: SearchProject = search_nothing
     outward: Mapping[Access, OpenCapability] = {}
@@ -246,6 +247,7 @@ class CapabilityFactory(Struct, frozen=True, kw_only=True):
                     edit=lambda path, data, mode=None: shadow.edit(path, data, stamp, mode),
                     lease=lease,
                     apply_edit=self.apply_edit,
+                    versions=EditVersions(shadow.blobs.put, shadow.blobs.get, self.edits),
                     names=self.names,
                     search_project=self.search,
                 )
@@ -285,6 +287,7 @@ def build_capabilities(context: TurnContext) -> CapabilityFactory:
         plans=context.plans,
         digests=context.memory.read_digests,
         apply_edit=apply_edit,
+        edits=context.memory.edits,
         names=open_lookup(context.languages),
         search=context.search,
         outward=context.outward,

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from core.agent.answer.call_documents import build_edit_detail, build_rename_detail
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from core.lsp.questions import LocationKind, NamePosition
 
 TIME_LIMIT: Final = 45.0
+MOST_UNDONE: Final = 20  # edits of a file that can be undone
 MAX_OUTPUT: Final = 2_000_000  # characters of a linter's output
 EMPTY_RUN: Final = LintRun(exit_code=0, output="")
 ApplyEdit = Callable[[EditRequest], Awaitable[str]]
@@ -152,12 +153,45 @@ class FileReader(Struct, eq=False, kw_only=True):
         return hashlib.sha256(self.read_bytes(path, 1 << 26)).hexdigest()
 
 
+class EditVersions(Struct, eq=False):
+    """The contents of files before and after the model's edits, the latest last. `keep` stores bytes and returns their
+    digest, and `load` returns them again."""
+
+    keep: Callable[[bytes], str] = lambda data: hashlib.sha256(data).hexdigest()
+    load: Callable[[str], bytes] = lambda _: b""
+    edits: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+
+    def record(self, path: str, before: bytes | None, after: bytes | None) -> None:
+        """Note an edit of a file. None: it did not exist, or does not any more."""
+        versions = ("" if before is None else self.keep(before), "" if after is None else self.keep(after))
+        self.edits[path] = [*self.edits.get(path, []), versions][-MOST_UNDONE:]
+
+    def pop(self, path: str, current: bytes | None) -> bytes | None:
+        """Return the content before the last edit, which is forgotten. Raises `ToolFailed` if there is none, or if
+        `current` is not what it left."""
+        if not self.edits.get(path):
+            raise ToolFailed(f"There is no edit of {path} to undo.", hint="Edit the text itself. Nothing was changed.")
+        before, after = self.edits[path][-1]
+        if after != ("" if current is None else self.keep(current)):
+            raise ToolFailed(
+                f"{path} has changed since your last edit, so that can't be undone.",
+                hint="Read it, and edit the text itself. Nothing was changed.",
+            )
+        self.drop_last(path)
+        return self.load(before) if before else None
+
+    def drop_last(self, path: str) -> None:
+        """Forget the last edit of a file."""
+        del self.edits[path][-1:]
+
+
 class FileEditor(FileReader, eq=False, kw_only=True):
     """PROPOSE: reading, and writes to the shadow."""
 
     edit: Callable[..., ShadowEdit]  # arguments: path, bytes (None = delete), mode (optional, default: the file's)
     lease: CallLease
     apply_edit: ApplyEdit
+    versions: EditVersions = field(default_factory=EditVersions)
 
     def write(self, path: str, data: bytes) -> FileEditDetail:
         self.lease.check()
@@ -166,6 +200,7 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         check_no_marks(data)
         shadow_edit = self.edit(relative_path, data)
         self.digests[relative_path] = hashlib.sha256(data).hexdigest()
+        self.versions.record(relative_path, shadow_edit.before, data)
         return build_edit_detail(relative_path, shadow_edit)
 
     def delete(self, path: str) -> FileEditDetail:
@@ -174,7 +209,17 @@ class FileEditor(FileReader, eq=False, kw_only=True):
         self.check_path(Access.PROPOSE, relative_path)
         shadow_edit = self.edit(relative_path, None)
         self.digests.pop(relative_path, None)
+        self.versions.record(relative_path, shadow_edit.before, None)
         return build_edit_detail(relative_path, shadow_edit)
+
+    def undo(self, path: str) -> FileEditDetail:
+        relative_path = self.relative(path)
+        self.check_path(Access.PROPOSE, relative_path)
+        current = self.read(relative_path, 1 << 26) if self.look_up(relative_path) else None
+        before = self.versions.pop(relative_path, current)
+        detail = self.delete(path) if before is None else self.write(path, before)
+        self.versions.drop_last(relative_path)
+        return detail
 
     def move(self, path: str, target: str, data: bytes) -> FileEditDetail:
         self.lease.check()

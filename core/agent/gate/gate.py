@@ -9,6 +9,7 @@ of one step run at the same time, and so do subagents and independent commands; 
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -42,7 +43,7 @@ from core.protocol.events import MessageAppended, ToolFinished, ToolRequested
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.shell.long_output import clip_text
-from core.tools.arguments import convert_arguments
+from core.tools.arguments import parse_call
 from core.tools.base import Tool
 from core.tools.builtin.terminal.command_arguments import prefix_cd
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
@@ -145,7 +146,8 @@ class Gate:
                 raise ToolInputInvalid(call.problem)
             tool_type = self.tools.find(call.request.name)
             call.name, call.access = tool_type.name, tool_type.access
-            call.tool = self._prefix_cd(convert_arguments(tool_type, call.request.arguments))
+            parsed_call = parse_call(tool_type, call.request.arguments)
+            call.tool, call.notes = self._prefix_cd(parsed_call.tool), parsed_call.notes
             call.subject = call.tool.subject()
         except Exception as error:  # See `_run_call`.
             fail_call(call, error)
@@ -155,6 +157,9 @@ class Gate:
 
         Other calls are returned unchanged."""
         command: object = tool
+        if isinstance(command, RunTerminalCmd) and command.is_restart:
+            root = shlex.quote(str(self.permissions.terminal.host.workspace.root))
+            return cast("Tool[object]", replace(command, command=f"cd {root}\n{command.command}", is_restart=False))
         if not isinstance(command, RunTerminalCmd) or not command.working_directory:
             return tool
         terminal, directory = self.permissions.terminal, command.working_directory

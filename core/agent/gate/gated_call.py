@@ -48,7 +48,8 @@ class GatedCall(Struct, eq=False):
     `weighed`: its requested permissions, which are granted to this command alone; `received`: hosts that have answered
     it; `error_code`, `error_hint`: the code of its error, and advice; `changed_by`: a sentence about the hook that
     changed its arguments; `is_parallel`: it runs at the same time as others of its step; `is_malformed`: the model's
-    arguments are invalid, independent of the project; `is_ruled`: a rule alone let it out of the box.
+    arguments are invalid, independent of the project; `is_ruled`: a rule alone let it out of the box. `notes`: what the
+    model has to know about its arguments.
     """
 
     request: ToolCall
@@ -68,6 +69,7 @@ class GatedCall(Struct, eq=False):
     text: str = NOT_RUN
     spilled: str = ""
     is_malformed: bool = False
+    notes: tuple[str, ...] = ()
     proposed_command: str = ""
     weighed: WeighedRequest = WeighedRequest()
     received: tuple[str, ...] = ()
@@ -90,7 +92,7 @@ class GatedCall(Struct, eq=False):
 
     def format_preamble(self) -> str:
         """Return lines for the start of the result: another command than the model's ran, or with less permissions."""
-        notes = "".join(f"[{note}]\n" for note in self.weighed.notes)
+        notes = "".join(f"[{note}]\n" for note in (*self.notes, *self.weighed.notes))
         if self.changed_by is not None:
             return f"{self.changed_by} It is now: {self.subject}\n{notes}"
         if not self.proposed_command or self.proposed_command == self.subject:

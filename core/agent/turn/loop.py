@@ -42,7 +42,8 @@ from core.protocol.events import (
     TurnFinished,
 )
 from core.protocol.messages import ToolCall, Usage, UserMessage
-from core.tools.call_tool import resolve_scroll, translate_call, unwrap_call
+from core.tools.call_tool import resolve_scroll, unwrap_call
+from core.tools.foreign_calls import translate_call
 
 PRICE_CHECK_USAGE = Usage(prompt_tokens=1_000_000)
 INTERRUPT_PATIENCE = 0.25  # seconds that an interrupted turn has for its clean-up

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from textwrap import shorten
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -19,6 +20,9 @@ from core.tools.base import Asker, Reader, ReadTool, Tool, ToolOutcome
 
 FEWEST, MOST = 2, 4
 LONGEST_TEXT, LONGEST_LABEL = 2_000, 300  # In characters.
+# Parts of an option of other agents' tools that stand for the label, and those without an effect here.
+_OPTION_NAMES = dict.fromkeys(("text", "answer", "value"), "label")
+_OPTION_REMARKS = frozenset({"preview", "mode"})
 _OWN_WORDS = "The user can always answer in their own words."
 
 
@@ -42,8 +46,14 @@ class AskedQuestion(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
     name: ClassVar[str] = "ask_question"
     access: ClassVar[Access] = Access.ASK
-    argument_names: ClassVar = {"text": "prompt", "question": "prompt", "multiSelect": "allow_multiple"}
-    ignored_arguments: ClassVar = frozenset(("preview", "answers", "annotations", "metadata"))
+    argument_names: ClassVar = {
+        **dict.fromkeys(("text", "question"), "prompt"),
+        **dict.fromkeys(("multi_select", "multiple"), "allow_multiple"),
+    }
+    ignored_arguments: ClassVar = frozenset(("preview", "answers", "annotations", "metadata", "explanation"))
+    # The user can always answer in their own words, and every list of options has one kind.
+    assumed_arguments: ClassVar = {"type": "choice", "hide_other": False, "allowFreeformInput": True}
+    ignores_unknown: ClassVar = True
 
     questions: Annotated[tuple[AskedQuestion, ...], Meta(min_length=1, max_length=10, description="At most ten.")]
     title: Annotated[str, Meta(max_length=500, description="A heading for the questions.")] = ""
@@ -86,15 +96,27 @@ class AskQuestion(Tool[Asker], frozen=True, kw_only=True):
 
 def _adapt_question(question: Any) -> Any:
     """Return a question whose options may be bare texts, or have a description next to the label."""
-    if not isinstance(question, dict) or not isinstance(question.get("options"), list):
+    if not isinstance(question, dict):
         return question
-    return question | {"options": [_adapt_option(option) for option in question["options"]]}
+    if question.get("type") in {"yesno", "confirm"} and not question.get("options"):
+        question = {name: value for name, value in question.items() if name != "type"} | {"options": ["Yes", "No"]}
+    if question.get("type") in {"single", "single_choice", "multi", "multiple", "multi_choice"}:
+        is_multiple = question["type"].startswith("multi")
+        question = {name: value for name, value in question.items() if name != "type"} | {"allow_multiple": is_multiple}
+    options = question.get("options") or question.get("choices")
+    if not isinstance(options, list):
+        return question
+    rest = {name: value for name, value in question.items() if name != "choices"}
+    return rest | {"options": [_adapt_option(option) for option in options]}
 
 
 def _adapt_option(option: Any) -> Any:
     if isinstance(option, str):
         return {"label": option}
-    if not isinstance(option, dict) or not isinstance(description := option.get("description"), str):
+    if not isinstance(option, dict):
+        return option
+    option = {_OPTION_NAMES.get(name, name): value for name, value in option.items() if name not in _OPTION_REMARKS}
+    if not isinstance(description := option.get("description"), str):
         return option
     rest = {name: value for name, value in option.items() if name != "description"}
     label = option.get("label")
@@ -195,13 +217,31 @@ def _advise_without_answer(questions: Sequence[Question]) -> str:
     return f"{advice}{others}, and state your assumption; or end your turn if you can't continue without an answer."
 
 
+_MODE_NAMES = {"code": "agent", "act": "agent", "build": "agent", "default": "agent", "architect": "plan"}
+_MODE_REASONS = frozenset({"explanation", "reason"})
+
+
+def _name_mode(word: str) -> str:
+    return _MODE_NAMES.get(word.strip().lower(), word.strip().lower())
+
+
 class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
     name: ClassVar[str] = "switch_mode"
     access: ClassVar[Access] = Access.ASK
-    argument_names: ClassVar = {"mode": "target_mode_id", "mode_id": "target_mode_id"}
+    argument_names: ClassVar = {
+        **dict.fromkeys(("mode", "mode_id", "mode_slug", "agentName"), "target_mode_id"),
+        "reason": "explanation",
+    }
 
     target_mode_id: Annotated[Mode, Meta(description="The new mode.")]
     explanation: Annotated[str, Meta(description="For the user: why that mode fits better.")] = ""
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        return {
+            name: value if name in _MODE_REASONS or not isinstance(value, str) else _name_mode(value)
+            for name, value in arguments.items()
+        }
 
     def subject(self) -> str:
         return self.target_mode_id.value
@@ -214,10 +254,32 @@ class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
         return ToolOutcome(content=content, summary="declined")
 
 
+class ThinkTool(ReadTool, frozen=True, kw_only=True):
+    name: ClassVar[str] = "think"
+    argument_names: ClassVar = dict.fromkeys(("content", "thinking", "text"), "thought")
+    # The numbers and the tree of thoughts that some agents' tools keep.
+    ignored_arguments: ClassVar = frozenset(
+        (
+            *("next_thought_needed", "thought_number", "total_thoughts", "is_revision", "revises_thought"),
+            *("branch_from_thought", "branch_id", "needs_more_thoughts"),
+        )
+    )
+
+    thought: Annotated[str, Meta(description="The thought.")] = ""
+
+    def subject(self) -> str:
+        return shorten(self.thought, LONGEST_LABEL, placeholder=" …")
+
+    async def run(self, capability: Reader) -> ToolOutcome:
+        return ToolOutcome(content="Go on. Nothing was done.", summary="")
+
+
 class FinishTool(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "finish"
-    argument_names: ClassVar = dict.fromkeys(("result", "answer", "response", "summary", "text", "output"), "message")
-    ignored_arguments: ClassVar = frozenset(("thought", "task_completed", "command"))
+    argument_names: ClassVar = dict.fromkeys(
+        ("result", "answer", "response", "summary", "text", "output", "reason"), "message"
+    )
+    ignored_arguments: ClassVar = frozenset(("thought", "task_completed", "command", "verified"))
 
     message: Annotated[str, Meta(description="What the user reads.")] = ""
 

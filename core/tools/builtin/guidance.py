@@ -19,7 +19,7 @@ _SAVE_ACTIONS: Final = (
 
 class FetchRules(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "fetch_rules"
-    argument_names: ClassVar = {"rule": "rules", "rule_names": "rules", "names": "rules", "paths": "rules"}
+    argument_names: ClassVar = dict.fromkeys(("rule", "rule_names", "names", "name", "paths"), "rules")
 
     rules: Annotated[
         tuple[str, ...], Meta(min_length=1, max_length=_MOST_NAMES, description="Paths of rules, as listed.")
@@ -56,7 +56,10 @@ class ActivateSkill(ReadTool, frozen=True, kw_only=True, rename={"skill": "name"
 class ProposeMemory(Tool[Asker], frozen=True, kw_only=True):
     name: ClassVar[str] = "propose_memory"
     access: ClassVar[Access] = Access.ASK
-    argument_names: ClassVar = {"memory": "note", "text": "note", "knowledge_to_store": "note", "reason": "why"}
+    argument_names: ClassVar = {
+        **dict.fromkeys(("memory", "text", "knowledge_to_store", "fact", "content"), "note"),
+        "reason": "why",
+    }
     ignored_arguments: ClassVar = frozenset(("title", "existing_knowledge_id"))
 
     note: Annotated[str, Meta(min_length=1, description="One fact, in one or two lines.")]

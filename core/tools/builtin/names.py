@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
 
 from msgspec import Meta
 
@@ -27,7 +27,7 @@ PlacePath = Annotated[str, Meta(min_length=1, description="where it is")]
 PlaceLine = Annotated[int, Meta(ge=0, description="0: anywhere")]
 SymbolName = Annotated[str, Meta(min_length=1, max_length=200, description="the name")]
 PLACE_NAMES: Final = {
-    **dict.fromkeys(("file_path", "filePath", "target_file", "file"), "path"),
+    **dict.fromkeys(("file_path", "file_paths", "target_file", "file"), "path"),
     **dict.fromkeys(("name", "symbol_name", "identifier"), "symbol"),
 }
 _MAX_DEFINITIONS = 20
@@ -44,6 +44,11 @@ class NameTool(ReadTool, frozen=True, kw_only=True):
     symbol: SymbolName
     path: PlacePath
     line: PlaceLine = 0
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Take the first of several files: the name is looked up from there."""
+        return {name: value[0] if isinstance(value, list) and value else value for name, value in arguments.items()}
 
     def subject(self) -> str:
         return f"{self.symbol} in {self.path}"

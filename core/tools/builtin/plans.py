@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -10,6 +11,7 @@ from msgspec.structs import asdict, replace
 
 from core.errors import ToolInputInvalid
 from core.modes import Access
+from core.patterns import compile_lazily
 from core.plans.todo_graph import (
     DONE,
     TodoChange,
@@ -20,10 +22,28 @@ from core.plans.todo_graph import (
     select_current,
 )
 from core.protocol.documents import Plan, Todo, TodoStatus, TodoStatusUpdate
+from core.records import parse_json
 from core.text.counting import count
 from core.tools.base import PlanChange, Planner, TodoBoard, Tool, ToolOutcome
 
 MOST_READY = 50  # The limit for listed ids.
+# The parts of a todo in other agents' lists, in the order in which they are joined.
+_TEXTS = ("content", "title", "subject", "description", "notes")
+_STATUSES = {
+    **dict.fromkeys(("todo", "open", "not_started", "new", "blocked"), "pending"),
+    **dict.fromkeys(("inprogress", "active", "doing", "started"), "in_progress"),
+    **dict.fromkeys(("done", "complete", "closed", "finished"), "completed"),
+    **dict.fromkeys(("canceled", "deleted", "removed"), "cancelled"),
+}
+_CHECKED = compile_lazily(r"\s*(?:[-*+]|\d+[.)])?\s*\[(?P<mark>[ xX~>/-])\]\s*(?P<text>.*\S)\s*")
+_CHECKS = {
+    " ": "pending",
+    "x": "completed",
+    "~": "in_progress",
+    ">": "in_progress",
+    "/": "in_progress",
+    "-": "in_progress",
+}
 _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]", "cancelled": "[-]"}
 
 
@@ -78,7 +98,10 @@ class WrittenTodo(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
     name: ClassVar[str] = "todo_write"
     access: ClassVar[Access] = Access.TODO
-    ignored_arguments: ClassVar = frozenset(("activeForm", "active_form", "priority", "explanation"))
+    argument_names: ClassVar = dict.fromkeys(("task", "text", "step", "name"), "content")
+    ignored_arguments: ClassVar = frozenset(
+        ("activeForm", "active_form", "priority", "explanation", "parent_task_id", "after_task_id", "parentId")
+    )
 
     todos: Annotated[tuple[WrittenTodo, ...], Meta(description="The todos to set.")]
     merge: Annotated[
@@ -87,9 +110,11 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
-        todos = arguments.get("todos")
+        todos = _parse_checklist(arguments.get("todos"))
         if not isinstance(todos, list) or not todos:
             return arguments
+        todos = [_adapt_todo(todo) if isinstance(todo, dict) else todo for todo in todos]
+        arguments = arguments | {"todos": todos}
         if not all(isinstance(todo, dict) and "id" not in todo for todo in todos):
             return arguments
         numbered_todos = [{"id": f"step-{number}", **todo} for number, todo in enumerate(todos, start=1)]
@@ -111,6 +136,33 @@ class TodoWrite(Tool[TodoBoard], frozen=True, kw_only=True):
         content = "\n".join([*update.notes, format_todos(after)])
         summary = f"{done_count}/{len(after)} done"
         return ToolOutcome(content=content, summary=summary, detail=marks, failed=update.failed)
+
+
+def _parse_checklist(todos: Any) -> Any:
+    """Return todos that came as JSON text or as a Markdown list (`- [x] …`); others unchanged."""
+    if not isinstance(todos, str):
+        return todos
+    with suppress(ValueError, RecursionError):
+        return parse_json(todos)
+    entries = [entry for line in todos.splitlines() if (entry := _CHECKED.fullmatch(line))]
+    if not entries or len(entries) < sum(bool(line.strip()) for line in todos.splitlines()):
+        return todos
+    return [{"content": entry["text"], "status": _CHECKS[entry["mark"].lower()]} for entry in entries]
+
+
+def _adapt_todo(todo: dict[str, Any]) -> dict[str, Any]:
+    """Return a todo of another agent's list: its parts of text become one, and its status one of ours."""
+    texts = [todo[name].strip() for name in _TEXTS if isinstance(todo.get(name), str) and todo[name].strip()]
+    adapted_todo = {name: value for name, value in todo.items() if name not in _TEXTS}
+    if texts:
+        adapted_todo["content"] = ": ".join(dict.fromkeys(texts))
+    status = todo.get("status")
+    if isinstance(status, str):
+        word = status.strip().lower().replace("-", "_").replace(" ", "_")
+        adapted_todo["status"] = _STATUSES.get(word, word)
+    if isinstance(todo.get("id"), int):
+        adapted_todo["id"] = str(todo["id"])
+    return adapted_todo
 
 
 def _name_known(changes: Sequence[TodoChange], before: Mapping[str, Todo]) -> tuple[TodoChange, ...]:

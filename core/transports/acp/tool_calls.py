@@ -31,18 +31,18 @@ MAX_TAIL: Final = 4_000  # characters of output while a call runs
 MAX_TITLE: Final = 200
 _KINDS: Final[Mapping[str, ToolKind]] = {
     "read_file": "read", "list_dir": "read", "fetch_rules": "read", "activate_skill": "read", "read_lints": "read",
-    "read_terminal": "read", "read_probe_log": "read",
+    "read_terminal": "read", "read_probe_log": "read", "read_many_files": "read",
     "grep": "search", "glob_file_search": "search", "codebase_search": "search", "find_definition": "search",
     "find_references": "search", "search_tools": "search",
     "search_replace": "edit", "write": "edit", "edit_file": "edit", "multi_edit": "edit", "apply_patch": "edit",
     "edit_notebook": "edit", "rename_symbol": "edit", "probe_add": "edit", "probe_remove": "edit",
-    "delete_file": "delete",
+    "insert_lines": "edit", "undo_edit": "edit", "delete_file": "delete",
     "run_terminal_cmd": "execute", "run_python": "execute", "stop_terminal": "execute", "write_terminal": "execute",
     "reproduce": "execute", "debugger": "execute",
     "web_fetch": "fetch", "web_search": "fetch",
     "switch_mode": "switch_mode",
     "todo_write": "think", "create_plan": "think", "update_plan": "think", "task": "think", "hypotheses_set": "think",
-    "hypothesis_verdict": "think",
+    "hypothesis_verdict": "think", "think": "think",
 }  # fmt: skip
 _PATHS: Final = ("target_file", "file_path", "path", "target_notebook", "target_directory")
 _LINES: Final = ("offset", "start_line", "line")

@@ -12,7 +12,8 @@ from core.protocol.messages import AssistantMessage, ToolCall
 from core.tools.base import Tool
 from core.tools.builtin import BUILTIN
 from core.tools.builtin.dialogue import AskQuestion
-from core.tools.call_tool import resolve_scroll, translate_call, unwrap_call
+from core.tools.call_tool import resolve_scroll, unwrap_call
+from core.tools.foreign_calls import translate_call
 from core.tools.toolset import Toolset
 
 TOOLS = Toolset()
@@ -231,7 +232,7 @@ def test_a_call_of_another_agents_tool_is_understood(name, arguments, own, value
         ("Bash", {"command": ["ls", 5]}, "Expected `str`"),
         ("update_memory", {"knowledge_to_store": "k", "action": "delete"}, "no argument 'action'"),
         ("AskUserQuestion", {"question": "Which?"}, "options"),
-        ("str_replace_editor", {"command": "undo_edit", "path": "a"}, "There is no tool"),
+        ("str_replace_editor", {"command": "rename", "path": "a"}, "There is no tool"),
         ("ExitPlanMode", {}, "There is no tool"),
         ("TodoWrite", {"todos": [{"content": "a"}, {"id": "b"}]}, "missing required field `id`"),
         ("Edit", {"file_path": "a", **EDIT, "regex": True}, "no argument 'regex'"),

@@ -18,7 +18,13 @@ from core.modes import Access
 from core.text.counting import count
 from core.tools.base import Editor, FileEditDetail, FileEditDetails, Tool, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_creation, describe_edit, describe_match, describe_slips
-from core.tools.builtin.editing.edit_targets import build_missing_error, open_new_file, read_editable, refuse_notebook
+from core.tools.builtin.editing.edit_targets import (
+    EDIT_REMARKS,
+    build_missing_error,
+    open_new_file,
+    read_editable,
+    refuse_notebook,
+)
 
 
 class _FileState(Struct, frozen=True, kw_only=True):
@@ -43,7 +49,8 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
     name: ClassVar[str] = "apply_patch"
     access: ClassVar[Access] = Access.PROPOSE
     freeform: ClassVar[str] = "input"
-    argument_names: ClassVar = {"patch": "input", "diff": "input", "patchText": "input", "patch_text": "input"}
+    argument_names: ClassVar = dict.fromkeys(("patch", "diff", "patch_text"), "input")
+    ignored_arguments: ClassVar = EDIT_REMARKS
 
     input: Annotated[str, Meta(min_length=1, description="The whole patch, from *** Begin Patch to *** End Patch.")]
 

@@ -5,7 +5,7 @@ An edit whose position is ambiguous is applied by a model.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
@@ -18,6 +18,7 @@ from core.tools.base import Editor, EditRequest, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import describe_edit, propose_file
 from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, build_missing_error, read_editable
 
+_REMARKS = ("instructions", "instruction", "explanation", "display_description")
 BY_RULES = "the code_edit was merged in."
 BY_MODEL = "the code_edit was ambiguous, so a model placed it. Check the result."
 
@@ -26,9 +27,9 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_file"
     path_argument: ClassVar[str] = "target_file"
     argument_names: ClassVar = {
-        **dict.fromkeys(("file_path", "path", "filePath"), "target_file"),
-        **dict.fromkeys(("instruction", "explanation"), "instructions"),
-        **dict.fromkeys(("update", "content"), "code_edit"),
+        **dict.fromkeys(("file_path", "path"), "target_file"),
+        **dict.fromkeys(_REMARKS, "instructions"),
+        **dict.fromkeys(("update", "content", "code", "changes"), "code_edit"),
     }
     ignored_arguments: ClassVar = frozenset(("blocking",))
 
@@ -37,6 +38,15 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
         str, Meta(description="The new code with a line of the file before and after each change; the rest marked.")
     ]
     instructions: Annotated[str, Meta(description="What the edit does, in one sentence.")] = ""
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Join remarks about the edit: all of them help a model to place it."""
+        remarks = [arguments[name] for name in _REMARKS if isinstance(arguments.get(name), str)]
+        if len(remarks) < 2:
+            return arguments
+        rest = {name: value for name, value in arguments.items() if name not in _REMARKS}
+        return {**rest, "instructions": "\n".join(dict.fromkeys(filter(None, remarks)))}
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if capability.stat(self.target_file) is None:
@@ -78,7 +88,7 @@ async def apply_with_model(capability: Editor, order: EditRequest) -> str:
 class FileEditTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "file_edit"
     path_argument: ClassVar[str] = "path"
-    argument_names: ClassVar = {"file_path": "path", "filePath": "path", "target_file": "path", "content": "draft"}
+    argument_names: ClassVar = {"file_path": "path", "target_file": "path", "content": "draft"}
 
     path: FilePath
     draft: Annotated[str, Meta(description="The new lines; a comment may mark unchanged ones.")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from asyncio import to_thread
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 from msgspec.structs import replace
@@ -50,8 +50,11 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         **{name: own for name, own in REPLACEMENT_NAMES.items() if own != "file_path"},
         **dict.fromkeys(("notebook_path", "file_path", "path", "target_file"), "target_notebook"),
         **dict.fromkeys(("cell_index", "cell_number"), "cell_idx"),
-        "cell_type": "cell_language",
+        **dict.fromkeys(("cell_type", "language"), "cell_language"),
+        "newCode": "new_source",
+        "editType": "edit_mode",
     }
+    ignored_arguments: ClassVar = frozenset(("explanation",))
 
     target_notebook: FilePath
     cell_idx: Annotated[int | UnsetType, Meta(description="The cell, from 0; -1 is the last, or the end.")] = UNSET
@@ -64,6 +67,11 @@ class EditNotebook(SingleFileEdit, frozen=True, kw_only=True):
         Literal["", "replace", "insert", "delete"], Meta(description="replace: the whole cell; delete: the cell.")
     ] = ""
     new_source: str | UnsetType = UNSET  # Claude's name for the new text of a cell, which is replaced by default.
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        is_edit = arguments.get("editType") == "edit"
+        return arguments | {"editType": "replace"} if is_edit else arguments
 
     async def run(self, capability: Editor) -> ToolOutcome:
         if not is_notebook_path(self.target_notebook):

@@ -28,15 +28,20 @@ _EDIT_LIMIT = 16_000_000
 _MOST_SETTINGS = 100_000  # The size limit of an `.editorconfig`, in bytes.
 FilePath = Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
 # Aliases of the file argument and of the arguments of a replacement.
-FILE_NAMES = dict.fromkeys(("path", "target_file", "filePath", "filename", "file_name"), "file_path")
+FILE_NAMES = dict.fromkeys(("path", "target_file", "filename", "file_name"), "file_path")
 REPLACEMENT_NAMES = {
     **FILE_NAMES,
-    "old_str": "old_string",
-    "new_str": "new_string",
-    "oldString": "old_string",
-    "newString": "new_string",
-    "replaceAll": "replace_all",
+    **dict.fromkeys(("old_str", "old_text", "TargetContent", "before", "old"), "old_string"),
+    **dict.fromkeys(("new_str", "new_text", "ReplacementContent", "after", "new"), "new_string"),
+    "allow_multiple": "replace_all",
 }
+# What other agents' tools for edits are told beside the edit.
+EDIT_REMARKS = frozenset(
+    (
+        *("instruction", "instructions", "explanation", "description", "display_description", "toolSummary"),
+        *("instruction_reminder", "instructions_reminder", "CodeMarkdownLanguage", "TargetLintErrorIds"),
+    )
+)
 
 
 class SingleFileEdit(Tool[Editor], frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from core.text.counting import count
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import RUNGS, describe_edit, describe_match, describe_slips, propose_file
 from core.tools.builtin.editing.edit_targets import (
+    EDIT_REMARKS,
     FILE_NAMES,
     REPLACEMENT_NAMES,
     FilePath,
@@ -32,7 +33,7 @@ _MAX_LINES = 20
 class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "search_replace"
     argument_names: ClassVar = REPLACEMENT_NAMES
-    ignored_arguments: ClassVar = frozenset(("instruction", "instructions", "explanation"))
+    ignored_arguments: ClassVar = EDIT_REMARKS
 
     file_path: FilePath
     old_string: Annotated[str, Meta(description="The exact text in the file; empty only to create a file.")]
@@ -44,6 +45,10 @@ class SearchReplaceTool(SingleFileEdit, frozen=True, kw_only=True):
         adapted_arguments = dict(arguments)
         if isinstance(count := adapted_arguments.pop("expected_replacements", 1), int) and count > 1:
             adapted_arguments.setdefault("replace_all", True)
+        match adapted_arguments.get("edits", adapted_arguments.get("edit")):
+            case [dict(edit)] | dict(edit):  # The only one of a list.
+                rest = {name: value for name, value in adapted_arguments.items() if name not in {"edits", "edit"}}
+                return {**rest, **edit} if not rest.keys() & edit.keys() else adapted_arguments
         return adapted_arguments
 
     async def run(self, capability: Editor) -> ToolOutcome:
@@ -73,7 +78,8 @@ class ReplacementArgument(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "multi_edit"
-    argument_names: ClassVar = REPLACEMENT_NAMES
+    argument_names: ClassVar = {**REPLACEMENT_NAMES, **dict.fromkeys(("ReplacementChunks", "edit"), "edits")}
+    ignored_arguments: ClassVar = EDIT_REMARKS
 
     file_path: FilePath
     edits: Annotated[tuple[ReplacementArgument, ...], Meta(min_length=1, description="The replacements, in order.")]
@@ -93,6 +99,7 @@ class MultiEdit(SingleFileEdit, frozen=True, kw_only=True):
 class EditBlocks(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "edit_blocks"
     argument_names: ClassVar = {**FILE_NAMES, "diffContent": "diff"}
+    ignored_arguments: ClassVar = EDIT_REMARKS
 
     file_path: FilePath
     diff: Annotated[str, Meta(description="One or more SEARCH/REPLACE blocks.")]

@@ -13,13 +13,24 @@ from core.text.counting import count
 from core.text.lines import normalise_endings, split_lines
 from core.tools.base import Editor, ToolOutcome
 from core.tools.builtin.editing.edit_outcome import find_new_faults, propose_file
-from core.tools.builtin.editing.edit_targets import FILE_NAMES, FilePath, SingleFileEdit, read_editable, require_present
+from core.tools.builtin.editing.edit_targets import (
+    EDIT_REMARKS,
+    FILE_NAMES,
+    FilePath,
+    SingleFileEdit,
+    read_editable,
+    require_present,
+)
 
 
 class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "write"
-    argument_names: ClassVar = {**FILE_NAMES, "content": "contents", "text": "contents", "file_text": "contents"}
-    ignored_arguments: ClassVar = frozenset(("explanation", "description", "line_count"))
+    argument_names: ClassVar = {
+        **FILE_NAMES,
+        **dict.fromkeys(("content", "text", "file_text", "file_content", "CodeContent"), "contents"),
+    }
+    ignored_arguments: ClassVar = EDIT_REMARKS | {"line_count", "EmptyFile"}
+    assumed_arguments: ClassVar = {"mode": "overwrite", "add_last_line_newline": False}
 
     file_path: FilePath
     contents: Annotated[str, Meta(description="The full content of the file.")]
@@ -50,7 +61,7 @@ class WriteTool(SingleFileEdit, frozen=True, kw_only=True):
 class DeleteFile(SingleFileEdit, frozen=True, kw_only=True):
     name: ClassVar[str] = "delete_file"
     path_argument: ClassVar[str] = "target_file"
-    argument_names: ClassVar = {"path": "target_file", "file_path": "target_file", "filePath": "target_file"}
+    argument_names: ClassVar = {"path": "target_file", "file_path": "target_file"}
 
     target_file: FilePath
     explanation: str = ""  # For models of other agents.

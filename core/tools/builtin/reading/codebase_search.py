@@ -30,10 +30,11 @@ class CodebaseSearch(ReadTool, frozen=True, kw_only=True):
         "search_query": "query",
         "question": "query",
         "target_directory": "target_directories",
-        "directories": "target_directories",
+        **dict.fromkeys(("directories", "path"), "target_directories"),
+        **dict.fromkeys(("information_request", "symbol_name"), "query"),
     }
 
-    ignored_arguments: ClassVar = frozenset(("num_results", "max_results", "limit"))
+    ignored_arguments: ClassVar = frozenset(("num_results", "max_results", "limit", "toolSummary"))
 
     query: Annotated[str, Meta(min_length=1, max_length=20_000, description="What to look for.")]
     target_directories: Annotated[tuple[str, ...], Meta(description="Only in these folders.")] = ()

@@ -13,13 +13,13 @@ from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
 from posixpath import normpath
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from core.edits.text_file import find_bytes
-from core.errors import PathRefused
+from core.errors import PathRefused, ToolInputInvalid
 from core.notebooks.notebook import LARGEST, is_notebook_path
 from core.notebooks.rendering import find_notebook_text, list_cells
 from core.text.counting import count
@@ -59,19 +59,30 @@ class GrepMatches(Struct, frozen=True):
     timed_out: bool = False
 
 
+def _join_list(name: str, values: Sequence[str]) -> str:
+    """Return a list of globs as one glob, and the only entry of any other list. Raises `ToolInputInvalid`."""
+    if "glob" in name.lower() or "clude" in name.lower():
+        return f"{{{','.join(values)}}}" if len(values) > 1 else "".join(values)
+    if len(values) > 1:
+        raise ToolInputInvalid(f"grep takes one {name}, not {len(values)}.", hint="Make a call for each.")
+    return "".join(values)
+
+
 class Grep(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "grep"
     argument_names: ClassVar = {
         "query": "pattern",
         "regex": "pattern",
-        "glob": "include_pattern",
-        "include": "include_pattern",
-        "includePattern": "include_pattern",
-        "exclude": "exclude_pattern",
-        "file_pattern": "include_pattern",
+        **dict.fromkeys(("glob", "include", "file_pattern", "globs", "include_globs", "includes"), "include_pattern"),
+        **dict.fromkeys(("exclude", "exclude_globs", "excludes"), "exclude_pattern"),
         "search_term": "pattern",
-        **dict.fromkeys(("target_directory", "dir", "dir_path", "file", "file_path"), "path"),
-        "limit": "head_limit",
+        **dict.fromkeys(("target_directory", "dir", "dir_path", "file", "file_path", "SearchPath", "paths"), "path"),
+        **dict.fromkeys(("limit", "max_results", "max_matches", "max_count", "total_max_matches"), "head_limit"),
+        **dict.fromkeys(("before", "context_lines_before"), "before_context"),
+        **dict.fromkeys(("after", "context_lines_after"), "after_context"),
+        **dict.fromkeys(("literal", "literal_text"), "fixed_strings"),
+        **dict.fromkeys(("line_number", "match_per_line"), "line_numbers"),
+        "case_insensitive": "ignore_case",
         "-C": "context",
         "-A": "after_context",
         "-B": "before_context",
@@ -79,7 +90,11 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         "-n": "line_numbers",
         "type": "file_type",
     }
-    ignored_arguments: ClassVar = frozenset(("-o", "only_matching", "respect_git_ignore"))
+    ignored_arguments: ClassVar = frozenset(("toolSummary",))
+    assumed_arguments: ClassVar = {
+        **dict.fromkeys(("respect_git_ignore", "use_default_ignore"), True),
+        **dict.fromkeys(("no_ignore", "include_ignored", "includeIgnoredFiles", "-o", "only_matching"), False),
+    }
 
     pattern: Annotated[str, Meta(min_length=1, max_length=2000, description="A regular expression (Rust syntax).")]
     path: Annotated[str, Meta(description="A file or folder; default: the workspace.")] = "."
@@ -95,9 +110,23 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     line_numbers: bool = True  # Line numbers are always in the output.
     multiline: bool = False
     file_type: str = ""
+    fixed_strings: bool = False
     output_mode: Literal["content", "files_with_matches", "count"] = "content"
     head_limit: Annotated[int, Meta(ge=0)] = 0
     offset: Annotated[int, Meta(ge=0)] = 0
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        adapted_arguments = dict(arguments)
+        for name in ("isRegexp", "is_regexp", "IsRegex", "isRegex", "is_regex"):
+            if isinstance(is_regex := adapted_arguments.pop(name, None), bool):
+                adapted_arguments["fixed_strings"] = not is_regex
+        if adapted_arguments.pop("names_only", None) is True:
+            adapted_arguments["output_mode"] = "files_with_matches"
+        for name, value in adapted_arguments.items():
+            if isinstance(value, list) and all(isinstance(entry, str) for entry in value):
+                adapted_arguments[name] = _join_list(name, value)
+        return adapted_arguments
 
     def subject(self) -> str:
         location = "" if self.path in {"", "."} else f" in {self.path}"
@@ -169,6 +198,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
             "--case-sensitive" if self.case_sensitive and not self.ignore_case else "--ignore-case",
             *(("--multiline", "--multiline-dotall") if self.multiline else ()),
             *((f"--type={self.file_type}",) if self.file_type else ()),
+            *(("--fixed-strings",) if self.fixed_strings else ()),
             "-e",
             self.pattern,
         ]
@@ -194,7 +224,7 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     async def _list_encoded(self, reader: Reader, scope: SearchScope) -> list[str]:
         """List the files on disk that may be in another encoding, if the pattern's bytes would differ in it."""
         arguments = scope.build_arguments()
-        if not arguments or (self.pattern.isascii() and "\\" not in self.pattern):
+        if not arguments or (self.pattern.isascii() and (self.fixed_strings or "\\" not in self.pattern)):
             return []
         options = (*list_scope(reader.root), "--null", "--files-with-matches", "--no-unicode", "-e", _NO_UTF8)
         ripgrep_output = await run_ripgrep([*options, *arguments], cwd=reader.root, time_limit=_TIME_LIMIT)

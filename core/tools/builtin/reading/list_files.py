@@ -45,7 +45,8 @@ class ListDir(ReadTool, frozen=True, kw_only=True):
         ),
         "ignore": "ignore_globs",
     }
-    ignored_arguments: ClassVar = frozenset(("depth", "recursive", "limit", "offset", "respect_git_ignore"))
+    ignored_arguments: ClassVar = frozenset(("depth", "recursive", "limit", "offset", "toolSummary"))
+    assumed_arguments: ClassVar = {"respect_git_ignore": True}
 
     relative_workspace_path: Annotated[str, Meta(description='The folder; "." is the workspace.')] = "."
     ignore_globs: Annotated[
@@ -124,10 +125,18 @@ def _format_label(entry: DirectoryEntry, child: _Folder | None) -> str:
 class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "glob_file_search"
     argument_names: ClassVar = {
-        **dict.fromkeys(("pattern", "query", "file_name", "filename"), "glob_pattern"),
-        **dict.fromkeys(("path", "directory", "dir_path", "dir"), "target_directory"),
+        **dict.fromkeys(("pattern", "query", "file_name", "filename", "glob", "filePattern"), "glob_pattern"),
+        **dict.fromkeys(("path", "directory", "dir_path", "dir", "SearchDirectory"), "target_directory"),
     }
-    ignored_arguments: ClassVar = frozenset(("limit", "head_limit", "respect_git_ignore"))
+    ignored_arguments: ClassVar = frozenset(("limit", "head_limit", "max_results", "toolSummary"))
+    assumed_arguments: ClassVar = {
+        "respect_git_ignore": True,
+        "respect_gemini_ignore": True,
+        "respect_qwen_ignore": True,
+        "case_sensitive": True,
+        "include_dirs": False,
+        "offset": 0,
+    }
 
     glob_pattern: Annotated[str, Meta(min_length=1, description="Like *.py, src/**/*.test.ts or **/Makefile.")]
     target_directory: Annotated[str, Meta(description="Where to look; default: the workspace.")] = "."
@@ -138,6 +147,11 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         return self.glob_pattern + location
 
     async def run(self, capability: Reader) -> ToolOutcome:
+        paths, total, is_incomplete = await self.find_paths(capability)
+        return self._format_outcome(paths, total, is_incomplete=is_incomplete)
+
+    async def find_paths(self, capability: Reader) -> tuple[list[str], int, bool]:
+        """Return the latest matching files, pending ones first, the number of all, and whether there may be more."""
         anywhere = self.glob_pattern.removeprefix("./").removeprefix("/")
         anywhere = anywhere if anywhere.startswith("**/") else f"**/{anywhere}"
         scope = SearchScope(capability, self.target_directory, include=anywhere)
@@ -159,7 +173,7 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         )
         total = len(pending) + on_disk
         is_incomplete = ripgrep_output is not None and (ripgrep_output.cut or ripgrep_output.timed_out)
-        return self._format_outcome([*pending, *disk_paths][:_MAX_FILES], total, is_incomplete=is_incomplete)
+        return [*pending, *disk_paths][:_MAX_FILES], total, is_incomplete
 
     def _format_outcome(self, paths: list[str], total: int, *, is_incomplete: bool) -> ToolOutcome:
         if not paths:

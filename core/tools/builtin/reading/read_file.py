@@ -29,6 +29,7 @@ from core.tools.builtin.editing.edit_targets import (
     require_file,
     require_present,
 )
+from core.tools.builtin.reading.list_files import ListDir
 
 _MAX_LINES = 1500
 _MAX_BYTES = 100_000
@@ -52,12 +53,20 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "read_file"
     argument_names: ClassVar = {
         **dict.fromkeys(
-            ("path", "file_path", "filePath", "filename", "notebook_path", "relative_workspace_path"), "target_file"
+            (
+                *("path", "file_path", "filename", "file", "notebook_path", "relative_workspace_path"),
+                *("absolute_path", "image_file"),
+            ),
+            "target_file",
         ),
-        **dict.fromkeys(("start_line_one_indexed", "start_line", "startLine", "line_number"), "offset"),
-        **dict.fromkeys(("end_line_one_indexed_inclusive", "end_line_one_indexed", "endLine"), "end_line"),
+        **dict.fromkeys(("start_line_one_indexed", "start_line", "line_number", "line_offset"), "offset"),
+        **dict.fromkeys(("end_line_one_indexed_inclusive", "end_line_one_indexed"), "end_line"),
+        "n_lines": "limit",
     }
-    ignored_arguments: ClassVar = frozenset(("pages", "mode", "indentation", "detail"))
+    ignored_arguments: ClassVar = frozenset(
+        ("pages", "detail", "allow_large", "toolSummary", "IncludeSummaryOfOtherLines")
+    )
+    assumed_arguments: ClassVar = {"mode": "slice"}
 
     target_file: Annotated[str, Meta(min_length=1, description="The file, relative to the workspace or absolute.")]
     offset: Annotated[int, Meta(description="The first line, from 1; negative counts from the end.")] = 1
@@ -70,7 +79,9 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
         adapted_arguments = dict(arguments)
-        for name in ("view_range", "line_range"):
+        if "absolute_path" in arguments and isinstance(first := arguments.get("offset"), int) and first >= 0:
+            adapted_arguments["offset"] = first + 1  # The tool that has this name counts lines from 0.
+        for name in ("view_range", "line_range", "read_range"):
             match adapted_arguments.get(name):
                 case [int(first), int(last)]:
                     del adapted_arguments[name]
@@ -111,6 +122,8 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         if spilled_data is not None:
             return self._format_text(spilled_data[:_SCAN], len(spilled_data))[0]
         stat = require_present(capability, self.target_file)
+        if stat.kind == "directory":
+            return await self._list_directory(capability)
         require_file(stat, self.target_file)
         data = capability.read_bytes(self.target_file, _SCAN)
         if detect_media_type(data):
@@ -121,6 +134,11 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         if complete:
             capability.mark_read(self.target_file)
         return outcome
+
+    async def _list_directory(self, capability: Reader) -> ToolOutcome:
+        """Return the entries of a directory: in other agents, the same tool shows both."""
+        outcome = await ListDir(relative_workspace_path=self.target_file).run(capability)
+        return replace(outcome, content=f"[{self.target_file} is a directory; list_dir shows it]\n{outcome.content}")
 
     async def _build_outcome(self, data: bytes, size: int) -> ToolOutcome:
         """Return a picture or a PDF as an attachment for the model."""

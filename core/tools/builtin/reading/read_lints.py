@@ -52,7 +52,7 @@ class _LintResult(Struct, frozen=True, kw_only=True):
 
 class ReadLints(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "read_lints"
-    argument_names: ClassVar = {"path": "paths", "files": "paths", "target_file": "paths"}
+    argument_names: ClassVar = dict.fromkeys(("path", "files", "file_path", "file_paths", "target_file"), "paths")
 
     named: Annotated[
         tuple[str, ...], Meta(max_length=50, description="Files or folders; default: all pending edits.")

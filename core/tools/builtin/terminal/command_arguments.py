@@ -11,11 +11,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core.errors import ToolInputInvalid
+from core.patterns import compile_lazily
 from core.permissions.shell_parser import split_command
 
 LONGEST_SECONDS: Final = 600
-JOB_NAMES: Final = dict.fromkeys(("bash_id", "shell_id", "task_id", "session_id", "id"), "job")
+JOB_NAMES: Final = dict.fromkeys(
+    ("bash_id", "shell_id", "task_id", "session_id", "terminal_id", "job_id", "CommandId", "id"), "job"
+)
+_NUMBERED: Final = frozenset(("session_id", "terminal_id", "job_id"))  # The ids that may come as numbers.
 _CERTAINLY_MS: Final = 10_000  # A time from here on must be in milliseconds.
+_PATCHING: Final = compile_lazily(r"(?:^|[;&|(\n])\s*(?:apply_patch|applypatch)\b[^\n]*<<[^\n]*\n\s*\*\*\* Begin Patch")
 _SHELLS: Final = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/zsh", "/bin/zsh")
 _ESCALATIONS: Final[Mapping[str, object]] = {
     "dangerouslyDisableSandbox": True,
@@ -25,12 +30,27 @@ _ESCALATIONS: Final[Mapping[str, object]] = {
 }
 _PERMISSION_NAMES: Final = {"full_network": "network", "internet": "network", "git-write": "git_write"}
 _BLOCKING: Final = "block_until_ms"  # 0 = in the background at once.
+_WAITING: Final = ("wait", "waitForCompletion", "Blocking")  # False = in the background.
+_RESTARTS: Final = ("restart", "reset")
 
 
 def adapt_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of a command in the form of `run_terminal_cmd`. Raises `ToolInputInvalid`."""
     adapted_arguments = dict(arguments)
+    values = [adapted_arguments.pop(name) for name in _RESTARTS if name in adapted_arguments]
+    if True in values:
+        command = adapted_arguments.get("command", adapted_arguments.pop("cmd", ""))
+        adapted_arguments |= {"command": command or ":", "is_restart": True}
+    values = [adapted_arguments.pop(name) for name in _WAITING if name in adapted_arguments]
+    if False in values:
+        adapted_arguments.setdefault("is_background", True)
     _join_words(adapted_arguments)
+    command = adapted_arguments.get("command", adapted_arguments.get("cmd"))
+    if isinstance(command, str) and _PATCHING.search(command):
+        raise ToolInputInvalid(
+            "apply_patch is a tool here, not a program. Nothing was run.",
+            hint="Call it with the patch, and run the rest of the command in a call of its own.",
+        )
     _adapt_time(adapted_arguments)
     _adapt_permissions(adapted_arguments)
     _adapt_background(adapted_arguments)
@@ -44,9 +64,14 @@ def prefix_cd(directory: str, command: str) -> str:
 
 def adapt_wait(arguments: Mapping[str, Any], longest: int) -> dict[str, Any]:
     """Return the arguments of a look at a job, with its wait in seconds, at most `longest`."""
-    adapted_arguments = {name: str(value) if name == "session_id" else value for name, value in arguments.items()}
+    adapted_arguments = {name: str(value) if name in _NUMBERED else value for name, value in arguments.items()}
     if adapted_arguments.pop("block", None) in {False, "false"}:
         adapted_arguments.pop("timeout", None)
+    if isinstance(should_wait := adapted_arguments.get("wait"), bool):
+        del adapted_arguments["wait"]
+        seconds = adapted_arguments.pop("max_wait_seconds", longest)
+        if should_wait and isinstance(seconds, int):
+            adapted_arguments["wait"] = min(seconds, longest)
     for name in ("timeout", "yield_time_ms"):
         value = adapted_arguments.get(name)
         if isinstance(value, int) and (name != "timeout" or value > longest):

@@ -35,8 +35,9 @@ def format_job_outcome(report: JobReport) -> ToolOutcome:
 class ReadTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
     name: ClassVar[str] = "read_terminal"
     access: ClassVar[Access] = Access.JOB
-    argument_names: ClassVar = {**JOB_NAMES, "timeout": "wait"}
-    ignored_arguments: ClassVar = frozenset(("filter", "wait_up_to"))
+    argument_names: ClassVar = {**JOB_NAMES, "timeout": "wait", "WaitDurationSeconds": "wait"}
+    ignored_arguments: ClassVar = frozenset(("wait_up_to", "active_only", "limit", "toolSummary"))
+    ignores_unknown: ClassVar = True
 
     job: Annotated[str, Meta(description="The job's id, like job_1; all jobs if left out.")] = ""
     wait: Annotated[int, Meta(ge=0, le=_MAX_WAIT, description="Seconds to wait for its end, at most 300.")] = 0
@@ -60,8 +61,9 @@ class ReadTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
 class WriteTerminal(Tool[Runner], frozen=True, kw_only=True):
     name: ClassVar[str] = "write_terminal"
     access: ClassVar[Access] = Access.EXEC
-    argument_names: ClassVar = {**JOB_NAMES, "input": "text", "chars": "text"}
+    argument_names: ClassVar = {**JOB_NAMES, **dict.fromkeys(("input", "chars", "input_text", "command"), "text")}
     ignored_arguments: ClassVar = frozenset(("max_output_tokens",))
+    assumed_arguments: ClassVar = {"is_input": True}
 
     job: Annotated[str, Meta(min_length=1, description="The job's id, like job_1.")]
     text: Annotated[str, Meta(min_length=1, max_length=100_000, description="What to type; end a line with a newline.")]
@@ -83,9 +85,14 @@ class StopTerminal(Tool[JobWatcher], frozen=True, kw_only=True):
     name: ClassVar[str] = "stop_terminal"
     access: ClassVar[Access] = Access.JOB
     argument_names: ClassVar = JOB_NAMES
+    ignored_arguments: ClassVar = frozenset(("reason",))
 
     job: Annotated[str, Meta(min_length=1, description="The job's id, like job_1.")]
     interrupt: Annotated[bool, Meta(description="Only send Ctrl+C; the job may keep running.")] = False
+
+    @classmethod
+    def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:
+        return adapt_wait(arguments, _MAX_WAIT)
 
     def subject(self) -> str:
         return f"{self.job} (ctrl+c)" if self.interrupt else self.job

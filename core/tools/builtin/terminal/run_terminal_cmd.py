@@ -31,19 +31,20 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
     name: ClassVar[str] = "run_terminal_cmd"
     access: ClassVar[Access] = Access.EXEC
     argument_names: ClassVar = {
-        "cmd": "command",
-        "description": "explanation",
-        "justification": "explanation",
-        "time_limit": "timeout",
+        **dict.fromkeys(("cmd", "CommandLine"), "command"),
+        **dict.fromkeys(("description", "justification"), "explanation"),
+        **dict.fromkeys(("time_limit", "timeout_secs", "max_wait_seconds"), "timeout"),
         "run_in_background": "is_background",
-        **dict.fromkeys(("workdir", "directory", "dir_path", "cwd"), "working_directory"),
+        **dict.fromkeys(("workdir", "directory", "dir_path", "cwd", "cd", "working_dir"), "working_directory"),
     }
     ignored_arguments: ClassVar = frozenset(
         (
-            *("yield_time_ms", "max_output_tokens", "login", "shell", "tty", "prefix_rule", "is_input"),
-            *("require_user_approval", "requires_approval", "sandbox"),
+            *("yield_time_ms", "max_output_tokens", "login", "shell", "tty", "prefix_rule", "environment_id"),
+            *("require_user_approval", "requires_approval", "sandbox", "SafeToAutoRun", "WaitMsBeforeAsync"),
+            *("auto_background_after", "delay_ms", "goal", "toolSummary", "security_risk"),
         )
     )
+    assumed_arguments: ClassVar = {"is_input": False, "interactive": False}
 
     command: Annotated[str, Meta(min_length=1, max_length=100_000, description="The command (bash).")]
     is_background: Annotated[
@@ -67,7 +68,9 @@ class RunTerminalCmd(Tool[Runner], frozen=True, kw_only=True):
             "of the user's machine. all: run unsandboxed on their machine; they are asked."
         ),
     ] = ()
-    working_directory: str = ""  # For models of other agents; the gate makes it a part of the command.
+    # For models of other agents; the gate makes both a part of the command.
+    working_directory: str = ""
+    is_restart: bool = False
 
     def __post_init__(self) -> None:
         check_requested(self.required_permissions)

@@ -72,10 +72,10 @@ async def test_a_missing_file_names_near_ones(files):
     assert "src/config.py" in caught.value.hint
 
 
-async def test_a_directory_is_refused_with_advice(files):
+async def test_a_directory_is_listed_with_advice(files):
     files.put("src/a.py", "")
-    with pytest.raises(ToolInputInvalid, match="is a directory"):
-        await read(files, "src")
+    content = (await read(files, "src")).content
+    assert content == "[src is a directory; list_dir shows it]\nsrc/\n└── a.py"
 
 
 async def test_p11_a_pipe_that_nobody_writes_to_is_refused(files):
