@@ -7,6 +7,7 @@ missing part is unknown.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections import deque
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from core.patterns import compile_lazily
 from core.records import parse_json, parse_json_part
+from core.syntax.python_parser import parse_python_expression
 from core.text.json_repairs import extract_call_name, repair_arguments
 from core.text.markup import Fence, track_fence
 
@@ -35,7 +37,18 @@ _BARE: Final = (
     r"functions\.[\w-]+:\d+\s*(?=\{)|functools(?=\[)|(?:assistant\s*)?commentary to=functions\."
     r"|(?:\[\s{0,20})?\{\s{0,20}\"(?:name|function|type|tool|tool_name)\"\s*:"
 )
-_MARKER: Final = compile_lazily(rf"(?P<sure>{_SURE})|(?P<tag>{_TAG})|(?P<bare>{_BARE})")
+# A call as Python, in a namespace or a fence that only templates use; both may be printed.
+_PYTHON: Final = r"(?:print[ ]?\([ ]?)?(?:tool_code|default_api)\.\w{1,64}[ ]?\("
+_CODE: Final = "tool_code"
+_MARKER: Final = compile_lazily(
+    rf"(?P<sure>{_SURE}|{_PYTHON}|```{_CODE}[ \t]*$)|(?P<tag>{_TAG})|(?P<bare>{_BARE})", re.MULTILINE
+)
+_PYTHON_CALL: Final = compile_lazily(_PYTHON)
+_CODE_BLOCK: Final = compile_lazily(rf"```{_CODE}[ \t]*\n(?P<body>.*?)\n?[ \t]*```", re.DOTALL)
+_PYTHON_SIGN: Final = compile_lazily(
+    r"[()]|\"\"\"(?:[^\\]|\\.)*?\"\"\"|'''(?:[^\\]|\\.)*?'''|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'",
+    re.DOTALL,
+)
 _SKIPPED: Final = compile_lazily(rf"(?:\s+|{_FRAME}|{_TOKEN})*")
 _FUNCTION: Final = compile_lazily(
     r"<function(?:=|\s+name=)[\"']?(?P<name>[\w.:-]+)[\"']?\s*>(?P<body>.*?)</function>", re.DOTALL
@@ -67,11 +80,12 @@ _ARGUMENTS: Final = ("arguments", "parameters", "args", "input")
 _OTHER_KEYS: Final = frozenset({"type", "id", "index"})
 _PARTIAL_CALL: Final = compile_lazily(
     r"<function(?:=|\s+name=)[\"']?([\w.:-]+)|invoke\s+name=\"([\w.:-]+)|\"name\"\s*:\s*\"([\w.:-]+)\""
-    r"|functions\.([\w-]+)|<tool_call>\s*([\w.:-]+)\s*<arg_key>"
+    r"|functions\.([\w-]+)|<tool_call>\s*([\w.:-]+)\s*<arg_key>|(?:tool_code|default_api)\.(\w+)"
 )
 # Text after the marker of a partial call, unlike a sentence about one; and a tag that was cut off.
 _PLAUSIBLE: Final = compile_lazily(r"\s*(?:$|[\[{<]|[\w.:-]+(?:\s*(?:$|[{<\[`])|\(|\s*\n))")
 _CUT_TAG: Final = compile_lazily(r"<[^<>\n]{0,40}$")
+_LONGEST_PYTHON: Final = 1_000_000  # characters of a call as Python
 _NEAR: Final = 400  # characters behind a marker that are searched for the name of a call
 _ENDS: Final = compile_lazily(rf"</{_SPACED}(?:tool_calls?|function|function_calls|invoke)>")
 _CODE_SPAN: Final = compile_lazily(r"(`+)(?!`).*?(?<!`)\1(?!`)")
@@ -144,7 +158,8 @@ def _find_markers(text: str) -> Iterator[re.Match[str]]:
         line_markers = []
         while markers and markers[0].start() <= line_start + len(line):
             line_markers.append(markers.popleft())
-        if line_markers and before is None and fence is None and not _QUOTED.match(line):
+        is_template = before is None and fence is not None and fence.info == _CODE
+        if line_markers and before is None and (fence is None or is_template) and not _QUOTED.match(line):
             spans = [match.span() for match in _CODE_SPAN.finditer(line)]
             for marker in line_markers:
                 column = marker.start() - line_start
@@ -177,9 +192,12 @@ def _read_partial_call(text: str, marker: re.Match[str], end_of_all: int) -> Lea
         return None
     if end_of_all > start and _skip(text, end_of_all) < len(text):
         return None
+    is_python = _PYTHON_CALL.match(text, start) is not None
+    if is_python and text[_find_python_end(text, start) :].strip():
+        return None
     match = _PARTIAL_CALL.search(text, start, start + _NEAR)
     name = next(filter(None, match.groups()), "") if match else ""
-    is_sure = marker["sure"] is not None and _PLAUSIBLE.match(text, marker.end()) is not None
+    is_sure = is_python or (marker["sure"] is not None and _PLAUSIBLE.match(text, marker.end()) is not None)
     if not name and not is_sure:
         return None
     call = LeakedCall(extract_call_name(name) if name else "unnamed", "{}")
@@ -192,6 +210,10 @@ def _read_form(text: str, position: int) -> tuple[list[LeakedCall], int]:
         if block := form.match(text, position):
             arguments = _read_pairs(block["body"], pair)
             return ([_build_call(block["name"], arguments)] if arguments is not None else []), block.end()
+    if block := _CODE_BLOCK.match(text, position):
+        return _read_python_lines(block["body"]), block.end()
+    if _PYTHON_CALL.match(text, position):
+        return _read_python(text, position)
     if text[position] in "{[":
         return _read_json(text, position)
     if match := _NAMED.match(text, position):
@@ -241,6 +263,50 @@ def _read_table(value: Any) -> LeakedCall | None:
     if isinstance(arguments, str):
         arguments = _parse(repair_arguments(arguments))
     return _build_call(name, arguments) if isinstance(arguments, dict) else None
+
+
+def _read_python_lines(body: str) -> list[LeakedCall]:
+    """Return the calls that a block consists of; none = it holds something else."""
+    calls: list[LeakedCall] = []
+    position = 0
+    while body[position:].strip():
+        start = position + len(body[position:]) - len(body[position:].lstrip())
+        python_calls, position = _read_python(body, start)
+        if not python_calls:
+            return []
+        calls += python_calls
+    return calls
+
+
+def _find_python_end(text: str, position: int) -> int:
+    """Return the end of the brackets that open behind a position; that of the text if they stay open."""
+    depth = 0
+    for sign in _PYTHON_SIGN.finditer(text, position, position + _LONGEST_PYTHON):
+        depth += {"(": 1, ")": -1}.get(sign[0], 0)
+        if depth <= 0 and sign[0] in {"(", ")"}:
+            return sign.end()
+    return len(text)
+
+
+def _read_python(text: str, position: int) -> tuple[list[LeakedCall], int]:
+    """Return the call that a Python expression at a position is, with literals by name, and its end."""
+    end = _find_python_end(text, position)
+    try:
+        expression = parse_python_expression(text[position:end].strip())
+        match expression:
+            case ast.Call(ast.Name("print"), [ast.Call() as call], []):
+                pass
+            case ast.Call() as call:
+                pass
+            case _:
+                return [], position
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+        if call.args or any(keyword.arg is None for keyword in call.keywords):
+            return [], position
+        arguments = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
+        return [_build_call(name, arguments)], end
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError, SystemError):
+        return [], position
 
 
 def _build_call(name: str, arguments: Mapping[str, Any]) -> LeakedCall:

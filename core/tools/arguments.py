@@ -16,12 +16,13 @@ from msgspec import Struct
 
 from core.errors import ToolInputInvalid
 from core.records import convert, decode_json, parse_json
-from core.text.similarity import find_nearest_names
+from core.text.similarity import find_closest, find_nearest_names
 from core.tools.base import Tool, ToolType
 from core.tools.external import ExternalTool
 
 SENT = ("type", "description", "enum", "items", "properties", "required")
 MAX_BYTES = 5_000_000
+_TYPING_ERROR = 0.8  # The similarity of an ignored name and the argument that was most likely meant.
 _NOTHING = frozenset({"", "null", "none", "undefined"})  # The values that models write for an omitted argument.
 _NO_TEXTS = frozenset({"integer", "number", "boolean", "array", "object", "null"})
 
@@ -115,9 +116,12 @@ class ParsedCall(Struct, frozen=True):
         """Return what the model has to know about its arguments."""
         if not self.ignored:
             return ()
-        properties = build_parameters(type(self.tool))["properties"]
-        guesses = {name: find_nearest_names(name, properties) for name in self.ignored}
-        names = (f"{name!r}{f' (did you mean {guess[0]}?)' if guess else ''}" for name, guess in guesses.items())
+        properties = list(build_parameters(type(self.tool))["properties"])
+        guesses = {name: find_closest(name, properties, limit=1, cutoff=_TYPING_ERROR) for name in self.ignored}
+        names = (
+            f"{name!r}{f' (did you mean {properties[guess[0][0]]}?)' if guess else ''}"
+            for name, guess in guesses.items()
+        )
         return (f"{self.tool.name} has no argument {' and no '.join(names)}: it did its work without",)
 
 

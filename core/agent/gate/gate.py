@@ -55,6 +55,7 @@ CANCELLED = "Stopped by the user; it may have taken partial effect."
 CUT_OFF = "The answer hit its length limit inside this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
 NOT_GIVEN = "Not run: {} ({}) is not among the tools you have for this task. Nothing was changed. Do without it."
+RESTARTED = "every command has a shell of its own; this one starts in the project, and exported variables stay"
 NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
 # Seconds that a call may take. Accesses that wait for the user, or have other limits, are missing (the command of a
 # todo may run long). PROPOSE includes the request to a model that applies an edit.
@@ -147,7 +148,8 @@ class Gate:
             tool_type = self.tools.find(call.request.name)
             call.name, call.access = tool_type.name, tool_type.access
             parsed_call = parse_call(tool_type, call.request.arguments)
-            call.tool, call.notes = self._prefix_cd(parsed_call.tool), parsed_call.notes
+            is_restart = isinstance(parsed_call.tool, RunTerminalCmd) and parsed_call.tool.is_restart
+            call.tool, call.notes = self._prefix_cd(parsed_call.tool), (*parsed_call.notes, *[RESTARTED] * is_restart)
             call.subject = call.tool.subject()
         except Exception as error:  # See `_run_call`.
             fail_call(call, error)

@@ -42,6 +42,9 @@ FORMS = {
     "bare": NAMED,
     "harmony": f"<|channel|>commentary to=functions.grep <|constrain|>json<|message|>{JSON}<|call|>",
     "nemotron": f"<TOOLCALL>[{NAMED}]</TOOLCALL>",
+    "gemini": "tool_code.grep(pattern='x y', path=\"src\")",
+    "gemini printed": "print(default_api.grep(pattern='x y', path='src'))",
+    "gemini in its fence": "```tool_code\nprint(default_api.grep(pattern='x y', path='src'))\n```",
 }
 
 
@@ -82,13 +85,15 @@ def test_a_call_in_front_of_more_text_is_not_the_last_of_the_answer(form):
         '{"name": "demo", "version": 1}',
         "The list [TOOL_CALLS] is the marker of Mistral.",
         "a functions.grep call",
+        "Gemini writes default_api.grep(x) for it, as a line of Python.",
+        "The namespace is tool_code.",
     ],
 )
 def test_talking_of_the_forms_is_no_call(text):
     assert find_leak(text) is None
 
 
-@pytest.mark.parametrize("form", ["hermes", "qwen", "dsml", "kimi", "invoke", "mistral newer"])
+@pytest.mark.parametrize("form", ["hermes", "qwen", "dsml", "kimi", "invoke", "mistral newer", "gemini"])
 def test_a_call_that_was_cut_is_told_and_never_run(form):
     text = FORMS[form]
     cut = text[: text.index("x y")]
@@ -107,6 +112,20 @@ def test_a_model_that_writes_its_calls_as_text_may_use_the_words_of_its_template
     [call] = [event for event in heard if isinstance(event, CallFinished)]
     assert (call.name, json.loads(call.arguments), call.problem) == ("grep", GIVEN, "")
     assert any("I look." in event.text for event in heard if isinstance(event, AnswerText))
+
+
+@pytest.mark.parametrize("text", ["tool_code.readTool('main.ts')", "print(default_api.find(path=root))"])
+def test_a_call_whose_arguments_are_not_certain_is_answered_whatever_its_name(text):
+    leak = find_leak(f"I look.\n{text}")
+    assert leak is not None
+    assert (leak.is_last, leak.is_whole, leak.is_sure) == (True, False, True)
+
+
+def test_a_call_in_a_namespace_may_follow_words_on_its_line():
+    text = "x)\n'y'"
+    leak = find_leak(f'Call: tool_code.editTool(filePath="a", diffContent="""{text}""")')
+    assert leak is not None
+    assert [(call.name, json.loads(call.arguments)["diffContent"]) for call in leak.calls] == [("editTool", text)]
 
 
 @given(
