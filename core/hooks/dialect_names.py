@@ -131,6 +131,7 @@ _FOREIGN: Final = {
     ),
     "run_python": ForeignTool("Shell", "Bash"),
     "read_file": ForeignTool("Read", "Read", _FILE),
+    "read_many_files": ForeignTool("Read", "Read"),
     "list_dir": ForeignTool("LS", "LS", {"relative_workspace_path": "path"}),
     "glob_file_search": ForeignTool("Glob", "Glob", {"glob_pattern": "pattern", "target_directory": "path"}),
     "grep": ForeignTool("Grep", "Grep", {"include_pattern": "glob"}),
@@ -139,6 +140,10 @@ _FOREIGN: Final = {
     "edit_file": ForeignTool("Write", "Edit", _FILE),
     "multi_edit": ForeignTool("Write", "MultiEdit"),
     "apply_patch": ForeignTool("Write", "Edit"),
+    "edit_blocks": ForeignTool("Write", "Edit"),
+    "file_edit": ForeignTool("Write", "Edit", _FILE),
+    "insert_lines": ForeignTool("Write", "Edit"),
+    "undo_edit": ForeignTool("Write", "Edit"),
     "rename_symbol": ForeignTool("Write", "Edit", _FILE),
     "write": ForeignTool("Write", "Write", {"contents": "content"}),
     "delete_file": ForeignTool("Delete", "Write", _FILE),
@@ -180,7 +185,7 @@ def build_tool_input(
     question, if the call names several."""
     names = get_foreign_tool(name).arguments
     tool_input = {names.get(key, key): value for key, value in arguments.items()}
-    if name in {"apply_patch", "edit_file"} and path:
+    if name in {"apply_patch", "edit_file", "read_many_files"} and path:
         tool_input.setdefault("file_path", path)
     if name == "delete_file" and dialect == "claude":
         tool_input["content"] = ""

@@ -68,7 +68,7 @@ def _simplify(schema: dict[str, Any]) -> dict[str, Any]:
     simple_schema = {key: schema[key] for key in SENT if schema.get(key)}
     if "items" in simple_schema:
         simple_schema["items"] = _simplify(simple_schema["items"])
-    if schema.get("type") == "object":
+    if schema.get("type") == "object" and "properties" in schema:
         inner = schema.get("properties", {})
         simple_schema["properties"] = {
             name: _simplify(field) for name, field in inner.items() if "description" in field

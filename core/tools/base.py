@@ -98,6 +98,8 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     ignores_unknown: ClassVar[bool] = False
     # The argument that a model may write as free text, "" = none.
     freeform: ClassVar[str] = ""
+    # The grammar of that text in Lark, "" = any text.
+    grammar: ClassVar[str] = ""
 
     @classmethod
     def adapt_arguments(cls, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from core.errors import ToolInputInvalid
@@ -32,7 +32,9 @@ class CallTool(ReadTool, frozen=True, kw_only=True, rename={"tool": "name"}):
     argument_names: ClassVar = {"tool_name": "name", "args": "arguments", "parameters": "arguments"}
 
     tool: Annotated[str, Meta(min_length=1, description="The tool's name.")]
-    arguments: Annotated[str, Meta(description=('Its arguments: a JSON object as text, like {"ids": ["p1"]}.'))] = ""
+    arguments: Annotated[dict[str, Any], Meta(description='Its arguments, like {"ids": ["p1"]}.')] = field(
+        default_factory=dict
+    )
 
     def subject(self) -> str:
         return self.tool
@@ -40,7 +42,7 @@ class CallTool(ReadTool, frozen=True, kw_only=True, rename={"tool": "name"}):
     async def run(self, capability: Reader) -> ToolOutcome:
         raise ToolInputInvalid(
             f"{self.tool!r} can't be called this way.",
-            hint='Give the name of a tool and its arguments: {"name": "the_tool", "arguments": "{…}"}.',
+            hint='Give the name of a tool and its arguments: {"name": "the_tool", "arguments": {…}}.',
         )
 
 

@@ -154,6 +154,7 @@ class Toolset(Mapping[str, ToolType]):
                 description=load_text(tool_name),
                 parameters=build_offered_schema(self[tool_name]),
                 freeform=self[tool_name].freeform,
+                grammar=self[tool_name].grammar,
             )
             for name, tool_name in name_pairs
             if tool_name not in self.disabled

@@ -31,7 +31,7 @@ FINDING = Finding(
 RULE = '<rule path="AGENTS.md">\nBe kind.\n</rule>'
 VARIABLES = {
     "system": {"rules": [RULE]},
-    "agents": {"agents": ["explore: Finds out."], "others": ["odd"], "in_text": False, "most": 4},
+    "agents": {"agents": ["explore: Finds out."], "others": ["odd"], "in_text": False, "is_short": False, "most": 4},
     "task_subagent": {
         "prompt": "Find it.",
         "agent": {"name": "explore", "prompt": "You explore."},

@@ -30,6 +30,7 @@ READING = {
     "read_file by a link": {"target_file": "LINK/X.txt"},
     "read_file secret": {"target_file": "Conf/Secrets.yaml"},
     "read_file ruled": {"target_file": "NOTES/plan.txt"},
+    "read_many_files": {"files": ["hidden/x.txt", "HIDDEN/*.txt", "a.txt"]},
     "list_dir": {"relative_workspace_path": "hidden"},
     "grep": {"pattern": "zor.lax", "path": "hidden"},
     "grep file": {"pattern": "zor.lax", "path": "CONF/secrets.yaml"},
@@ -50,6 +51,8 @@ WRITING = {
         "file_path": "hidden/x.txt",
         "diff": f"<<<<<<< SEARCH\n{SECRET} one\n=======\nknown\n>>>>>>> REPLACE\n",
     },
+    "insert_lines": {"file_path": "hidden/x.txt", "line": 0, "text": "new"},
+    "undo_edit": {"file_path": "hidden/x.txt"},
     "edit_notebook": {"target_notebook": "hidden/x.txt", "cell_idx": 0, "is_new_cell": True, "new_string": "known"},
     "rename_symbol": {"path": "hidden/X.txt", "symbol": "one", "new_name": "two"},
     "delete_file": {"target_file": "hidden/X.txt"},
@@ -58,7 +61,7 @@ WRITING = {
 }
 
 # Reading and writing tools that take no path of the project.
-WITHOUT_PATHS = {"call_tool", "fetch_rules", "finish", "activate_skill"}
+WITHOUT_PATHS = {"call_tool", "fetch_rules", "finish", "activate_skill", "think"}
 
 
 def test_every_tool_that_reads_or_writes_files_is_called_here():

@@ -167,8 +167,11 @@ async def test_a_patch_written_as_free_text_is_an_edit_like_any_other(tmp_path, 
         )
         assert server.rules.refusals == []
         tools = {tool["name"]: tool["type"] for tool in server.answered[0].json["tools"]}
+        [form] = [tool["format"] for tool in server.answered[0].json["tools"] if tool["name"] == "apply_patch"]
         results = [entry["type"] for entry in server.answered[-1].json["input"] if entry["type"].endswith("_output")]
     assert (ended.code, ended.err.count("Traceback")) == (0, 0)
     assert (tools["apply_patch"], tools["read_file"]) == ("custom", "function")
+    assert (form["type"], form["syntax"]) == ("grammar", "lark")
+    assert 'begin: "*** Begin Patch" LF' in form["definition"]
     assert results == ["function_call_output", "custom_tool_call_output"]
     assert (tmp_path / "a.txt").read_text() == 'one\n"TWO" ü\n'

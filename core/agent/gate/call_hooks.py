@@ -29,6 +29,7 @@ MAX_CHANGES = 2  # changes of one call's arguments by hooks
 MAX_READ = 2_000_000  # bytes of a file in the payload of a hook
 _BEFORE = (HookEvent.PRE_TOOL, HookEvent.BEFORE_SHELL, HookEvent.BEFORE_MCP, HookEvent.BEFORE_READ)
 _AFTER = (HookEvent.POST_TOOL, HookEvent.AFTER_SHELL, HookEvent.AFTER_MCP, HookEvent.AFTER_EDIT)
+_READING_TOOLS = frozenset({"read_file", "read_many_files"})
 _SHELL_TOOLS = frozenset({"run_terminal_cmd", "run_python"})
 Decide = Callable[[], PolicyDecision]
 
@@ -87,7 +88,7 @@ class CallHooks(Struct, frozen=True):
             occasions.append(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(call.subject,)))
         if call.access is Access.EXTERNAL:
             occasions.append(_build_occasion(HookEvent.BEFORE_MCP, call, hook_call))
-        if call.name == "read_file" and path and self.hooks.has(HookEvent.BEFORE_READ):
+        if call.name in _READING_TOOLS and path and self.hooks.has(HookEvent.BEFORE_READ):
             fields = {"content": self._read_text(path), "attachments": []}
             occasions.append(_build_occasion(HookEvent.BEFORE_READ, call, hook_call, fields))
         return [occasion for occasion in occasions if self.hooks.has(occasion.event)]

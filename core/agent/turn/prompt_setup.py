@@ -45,8 +45,8 @@ MAX_PAUSES = 4  # the latest pauses of the user, from which the next one is gues
 CALLS_IN_TEXT = "{} supports no function calls, so it writes its calls as text (tags)."
 OTHER_TOOLS = "This version of the program has other tools than the one this session started with."
 OTHER_TOOLS_HINT = "The model gets the new list, so the whole conversation is sent uncached once."
-# Tools for which the tags dialect has special tags, or which it does not need.
-_TOOLS_WITH_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool"})
+# Tools for which the tags dialect has special tags, or which it does not need; messages describe subagents to it.
+_TOOLS_WITH_TAGS = frozenset({"search_replace", "edit_blocks", "call_tool", "task"})
 
 
 async def load_setup(context: TurnContext) -> PromptSetup:

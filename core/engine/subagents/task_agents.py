@@ -145,7 +145,12 @@ class TaskAgents:
         ]
         others = [agent_type.name for agent_type in usable if agent_type.name not in described_names]
         return render(
-            "agents", agents=descriptions, others=others, in_text=context.dialect == "tags", most=MAX_SUBAGENTS
+            "agents",
+            agents=descriptions,
+            others=others,
+            in_text=context.dialect == "tags",
+            is_short=context.memory.variants.is_short(context.routes.current.id),
+            most=MAX_SUBAGENTS,
         )
 
     async def _list_types(self, context: TurnContext) -> tuple[AgentType, ...]:

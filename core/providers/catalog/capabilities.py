@@ -67,9 +67,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     switched off. `default_effort`: the effort if none is sent, "" = unknown. `thinking`: the types of thinking that can
     be requested, the best first.
 
-    `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text. `context_window` and
-    `max_output` in tokens, 0 = unknown. `wire`: the protocol that it speaks, None = its provider's. `edits`: the edit
-    format that it is best at, "" = no particular one.
+    `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text; `open_objects`: an object
+    in a tool's definition need not list its fields. `context_window` and `max_output` in tokens, 0 = unknown. `wire`:
+    the protocol that it speaks, None = its provider's. `edits`: the edit format that it is best at, "" = no particular
+    one.
 
     `chat_effort`: the effort in conversations if the user chose none, "" = the model's default. `changes_effort`: the
     effort may change within a conversation without loss of the cache. `compacts`: the API can summarise a conversation.
@@ -85,6 +86,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     pdf: bool = False
     tools: bool = True
     freeform_tools: bool = False
+    open_objects: bool = True
     context_window: int = 0
     max_output: int = 0
     wire: WireProtocol | None = None

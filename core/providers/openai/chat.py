@@ -106,6 +106,8 @@ class ChatWire(OpenAIWire):
     ) -> None:
         super().__init__(request, provider=provider, capabilities=capabilities)
         self._official, self._quirks = official, quirks or ServerQuirks()
+        if not capabilities.open_objects:
+            self._quirks = replace(self._quirks, takes_objects=False)
 
     @property
     def key(self) -> Hashable:
@@ -115,7 +117,11 @@ class ChatWire(OpenAIWire):
         head: Item = {"model": self._request.model}
         if self._request.tools:
             functions = [
-                {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+                {
+                    "name": tool.name,
+                    "description": tool.description,
+                    "parameters": self._quirks.fit_schema(tool.parameters),
+                }
                 for tool in self._request.tools
             ]
             head["tools"] = [{"type": "function", "function": function} for function in functions]

@@ -41,6 +41,7 @@ _OPTIONS: Final = {
 _UNKNOWN_FIELD: Final = (
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
+_NO_GRAMMAR: Final = r"grammar|\blark\b|tools\[\d+\]\.format"
 _NEEDS_CHAT: Final = r"(use|only( supported)? in) (the )?/?v1/chat/completions"
 _REQUIRED_FIELDS: Final = {
     name: rf"{name}.{{0,60}}(missing|required|must be (passed|provided|included)|passed back)|missing.{{0,20}}{name}"
@@ -69,7 +70,8 @@ _NULL_CONTENT: Final = (
 _FORM_REFUSED: Final = frozenset({"request_invalid", "server_failed", "access_denied", "call_malformed"})
 _NO_SUCH_PATH: Final = frozenset({404, 405, 501})
 _WIRE_REFUSED: Final = frozenset({"request_invalid", "model_unknown", "address_unknown", "tools_unsupported"})
-_OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused"})
+_OPTION_REFUSED: Final = frozenset({"request_invalid", "access_denied", "reasoning_refused", "schema_refused"})
+_NO_OBJECTS: Final = r"non-empty for object type|object type must have properties"
 
 
 class Negotiation:
@@ -82,6 +84,7 @@ class Negotiation:
         self._refused: set[str] = set()
         self.quirks = ServerQuirks()
         self.notice = ""
+        self.takes_grammar = True
 
     def choose_wire(self, model: str) -> WireProtocol | None:
         """Return the protocol that the server requires for a model; None: unknown."""
@@ -118,6 +121,9 @@ class Negotiation:
         if failure.code not in _OPTION_REFUSED or isinstance(failure, ContextOverflow):
             return False
         if wire == "chat" and self._adapt_quirk(text, request):
+            return True
+        if wire == "responses" and self.takes_grammar and matches_words(_NO_GRAMMAR, text):
+            self.takes_grammar = False
             return True
         if names := self._find_dispensable(text, options):
             self._refused |= names
@@ -168,6 +174,8 @@ class Negotiation:
         quirks = self.quirks
         if required_fields := {name for name, pattern in _REQUIRED_FIELDS.items() if matches_words(pattern, text)}:
             self.quirks = replace(quirks, required_fields=quirks.required_fields | required_fields)
+        elif matches_words(_NO_OBJECTS, text):
+            self.quirks = replace(quirks, takes_objects=False)
         elif matches_words(_SHORT_IDS, text):
             self.quirks = replace(quirks, short_ids=True)
         else:

@@ -212,7 +212,8 @@ class OpenAIProvider(SdkProvider):
     def _build_writer(self, name: WireProtocol, request: ModelRequest) -> ChatWire | ResponsesWire:
         capabilities, quirks = self._find_capabilities(request.model, name), self._negotiation.quirks
         if name == "responses":
-            return ResponsesWire(request, provider=self.name, capabilities=capabilities)
+            takes_grammar = self._negotiation.takes_grammar
+            return ResponsesWire(request, provider=self.name, capabilities=capabilities, takes_grammar=takes_grammar)
         return ChatWire(request, provider=self.name, capabilities=capabilities, official=self._official, quirks=quirks)
 
     def _build_reader(

@@ -8,7 +8,7 @@ go back as plain text and calls.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Literal
 
@@ -71,16 +71,23 @@ FREE_TEXT: Final = "input"  # The argument for the text of an unknown tool.
 
 class ResponsesWire(OpenAIWire):
     """Writer of one request. `freeform`: the argument that holds the text of every free-text tool, by the
-    tool's name."""
+    tool's name; `takes_grammar`: the server may be sent a grammar for it."""
 
     name = "responses"
     array = "input"
     text_type = "input_text"
 
-    def __init__(self, request: ModelRequest, *, provider: str, capabilities: Capabilities) -> None:
+    def __init__(
+        self, request: ModelRequest, *, provider: str, capabilities: Capabilities, takes_grammar: bool = True
+    ) -> None:
         super().__init__(request, provider=provider, capabilities=capabilities)
+        self._takes_grammar = takes_grammar
         tools = request.tools if capabilities.freeform_tools else ()
         self.freeform = {tool.name: tool.freeform for tool in tools if tool.freeform}
+
+    @property
+    def key(self) -> Hashable:
+        return super().key, self._takes_grammar
 
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
@@ -173,7 +180,9 @@ class ResponsesWire(OpenAIWire):
     def _encode_tool(self, spec: ToolSpec) -> Item:
         fields = {"name": spec.name, "description": spec.description}
         if spec.name in self.freeform:
-            return {"type": "custom", **fields, "format": {"type": "text"}}
+            grammar = spec.grammar if self._takes_grammar else ""
+            text_format = {"type": "grammar", "syntax": "lark", "definition": grammar} if grammar else {"type": "text"}
+            return {"type": "custom", **fields, "format": text_format}
         return {"type": "function", **fields, "parameters": spec.parameters, "strict": False}
 
 

@@ -24,7 +24,8 @@ class ServerQuirks(Struct, frozen=True, kw_only=True):
     """The quirks of a server. `refused`: fields of a returned message that it rejects; `required_fields`: fields that
     every call needs, whichever model made it; `short_ids`: see `shorten_id`. `alternates`: user and assistant messages
     must alternate; `takes_system` False: the system prompt is part of the first prompt; `blank`: the content of a
-    message that has only calls, None = null."""
+    message that has only calls, None = null; `takes_objects` False: an object in a tool's definition has to list its
+    fields."""
 
     refused: frozenset[str] = frozenset()
     required_fields: frozenset[str] = frozenset()
@@ -32,6 +33,17 @@ class ServerQuirks(Struct, frozen=True, kw_only=True):
     alternates: bool = False
     takes_system: bool = True
     blank: str | None = None
+    takes_objects: bool = True
+
+    def fit_schema(self, schema: Item) -> Item:
+        """Return the definition of a tool's arguments. Where an object of any fields is refused, it is a text."""
+        if self.takes_objects:
+            return schema
+        if schema.get("type") == "object" and "properties" not in schema:
+            return schema | {"type": "string"}
+        parts = {"items": self.fit_schema(schema["items"])} if isinstance(schema.get("items"), dict) else {}
+        fields = {name: self.fit_schema(field) for name, field in schema.get("properties", {}).items()}
+        return schema | parts | ({"properties": fields} if fields else {})
 
     def fill_content(self, item: Item) -> Item:
         """Return an item without a null content, if the server requires that."""

@@ -139,7 +139,6 @@ BUILTIN: Final = (
         "task",
         f"{_BUILTIN}.task:TaskTool",
         ("Task", "Agent", "runSubagent", "spawn_agent", "new_task", "dispatch_agent", "delegate"),
-        is_listed=False,
     ),
     RegisteredTool(
         "activate_skill",

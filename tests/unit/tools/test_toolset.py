@@ -11,8 +11,11 @@ import pytest
 import core.prompts
 from core.edit_formats import EditFormat
 from core.errors import ToolInputInvalid
+from core.hooks.dialect_names import get_foreign_tool
 from core.modes import Access
 from core.protocol.messages import ToolCall
+from core.providers.catalog.capabilities import find_canonical_capabilities
+from core.providers.openai.server_quirks import ServerQuirks
 from core.tools.arguments import build_offered_schema, build_parameters
 from core.tools.builtin import BUILTIN
 from core.tools.call_tool import unwrap_call
@@ -21,6 +24,8 @@ from core.tools.toolset import OFFERED, Toolset
 TOOLS = Toolset()
 
 TEXTS = Path(core.prompts.__file__).parent / "tools"
+
+NO_OPEN_OBJECTS = ServerQuirks(takes_objects=False)
 
 
 def refused(name: str, arguments: str) -> str:
@@ -54,12 +59,28 @@ def schemas(schema: dict[str, object]) -> Iterator[dict[str, object]]:
         yield from schemas(inner)
 
 
+def test_a_hook_that_guards_the_edits_of_other_agents_is_asked_about_every_tool_that_edits():
+    edits = {"Edit", "Write", "MultiEdit", "NotebookEdit"}
+    names = {tool.name for tool in TOOLS.values() if tool.access is Access.PROPOSE}
+    assert {name for name in names if get_foreign_tool(name).claude not in edits} == set()
+    assert {get_foreign_tool(name).claude for name in ("read_file", "read_many_files")} == {"Read"}
+
+
+def test_only_the_arguments_of_a_called_tool_are_an_object_of_any_fields():
+    fitted = {
+        spec.name for spec in TOOLS.build_specs(str) if NO_OPEN_OBJECTS.fit_schema(spec.parameters) != spec.parameters
+    }
+    assert fitted == {"call_tool"}
+    assert not find_canonical_capabilities("gemini-3-pro").open_objects
+    assert not find_canonical_capabilities("google/gemini-2.5-flash").open_objects
+
+
 @pytest.mark.parametrize("edits", get_args(EditFormat))
 def test_schemas_hold_only_what_every_host_takes(edits):
     for spec in TOOLS.build_specs(str.upper, edits):
         jsonschema.Draft202012Validator.check_schema(spec.parameters)
         assert spec.description in {spec.name.upper(), OFFERED[edits][1].upper()}
-        for schema in schemas(spec.parameters):
+        for schema in schemas(NO_OPEN_OBJECTS.fit_schema(spec.parameters)):
             assert set(schema) <= {"type", "description", "enum", "items", "properties", "required"}
             assert schema["type"] in {"object", "array", "string", "integer", "boolean"}
             assert ("items" in schema) is (schema["type"] == "array")

@@ -26,6 +26,24 @@ from core.tools.builtin.editing.edit_targets import (
     refuse_notebook,
 )
 
+# A server that follows it sends no patch that can't be parsed. Which lines exist is still only known here.
+GRAMMAR = r"""start: begin file+ end
+begin: "*** Begin Patch" LF
+end: "*** End Patch" LF?
+file: add | delete | update
+add: "*** Add File: " path LF added*
+delete: "*** Delete File: " path LF
+update: "*** Update File: " path LF move? hunk*
+move: "*** Move to: " path LF
+hunk: head row+ last? | row+ last?
+head: /@@.*/ LF
+row: /[-+ ].*/ LF
+last: "*** End of File" LF
+added: /\+.*/ LF
+path: /.+/
+%import common.LF
+"""
+
 
 class _FileState(Struct, frozen=True, kw_only=True):
     """A file before and after a patch: `text` None = it is deleted; `rungs`: how its hunks were matched; `slips`: what
@@ -49,6 +67,7 @@ class ApplyPatch(Tool[Editor], frozen=True, kw_only=True):
     name: ClassVar[str] = "apply_patch"
     access: ClassVar[Access] = Access.PROPOSE
     freeform: ClassVar[str] = "input"
+    grammar: ClassVar[str] = GRAMMAR
     argument_names: ClassVar = dict.fromkeys(("patch", "diff", "patch_text"), "input")
     ignored_arguments: ClassVar = EDIT_REMARKS
 

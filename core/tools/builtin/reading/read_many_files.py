@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Final
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
-from core.errors import AgentTuiError, ToolFailed, ToolInputInvalid
+from core.errors import AgentTuiError, PathRefused, ToolFailed
 from core.text.counting import count
 from core.tools.base import Reader, ReadTool, ToolOutcome
 from core.tools.builtin.reading.list_files import GlobFileSearch
@@ -53,14 +53,11 @@ class ReadManyFiles(ReadTool, frozen=True, kw_only=True):
         return ", ".join(file.path for file in self.files)
 
     def paths(self) -> tuple[str, ...]:
-        return tuple(file.path for file in self.files if not _is_glob(file.path))
+        return tuple(file.path for file in self.files if _WILDCARDS.isdisjoint(file.path))
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        parts, missing = await self._list_parts(capability)
-        if not parts:
-            raise ToolInputInvalid(
-                "\n".join(missing) or "No file matches.", hint="Look for them with glob_file_search."
-            )
+        parts = list(dict.fromkeys(file for file in self.files if not _is_pattern(capability, file.path)))
+        listings = await self._list_matches(capability)
         outcomes: list[ToolOutcome] = []
         remaining = _MOST_CHARACTERS
         left_out = [part.path for part in parts[_MOST_FILES:]]
@@ -71,32 +68,35 @@ class ReadManyFiles(ReadTool, frozen=True, kw_only=True):
                 left_out = [other.path for other in parts[number:]]
                 break
             outcomes.append(replace(outcome, content=f"==> {part.path} <==\n{outcome.content}"))
-        if all(outcome.failed for outcome in outcomes):
+        if outcomes and all(outcome.failed for outcome in outcomes):
             raise ToolFailed("\n".join(outcome.content for outcome in outcomes))
-        notes = [*missing, *([f"[not shown, read them by themselves: {', '.join(left_out)}]"] if left_out else [])]
+        notes = [*listings, *([f"[not shown, read them by themselves: {', '.join(left_out)}]"] if left_out else [])]
         return ToolOutcome(
             content="\n\n".join([*(outcome.content for outcome in outcomes), *notes]),
             summary=count("file", sum(not outcome.failed for outcome in outcomes)),
             attachments=tuple(attachment for outcome in outcomes for attachment in outcome.attachments),
         )
 
-    async def _list_parts(self, reader: Reader) -> tuple[list[FilePart], list[str]]:
-        """Return the files to read without repetitions, and a note for every glob that matches none."""
-        parts: dict[FilePart, None] = {}
-        missing = []
+    async def _list_matches(self, reader: Reader) -> list[str]:
+        """Return the files that every glob matches."""
         excluding = [compile_glob(glob) for glob in self.exclude_globs]
-        for file in self.files:
-            paths = [file.path]
-            if _is_glob(file.path) and reader.stat(file.path) is None:
-                paths = (await GlobFileSearch(glob_pattern=file.path).find_paths(reader))[0]
-                paths = sorted(path for path in paths if not any(glob.fullmatch(path) for glob in excluding))
-            missing += [] if paths else [f"[no file matches {file.path}]"]
-            parts |= dict.fromkeys(replace(file, path=path) for path in paths)
-        return list(parts), missing
+        listings = []
+        for pattern in dict.fromkeys(file.path for file in self.files if _is_pattern(reader, file.path)):
+            found_paths, _, _ = await GlobFileSearch(glob_pattern=pattern).find_paths(reader)
+            paths = sorted(path for path in found_paths if not any(glob.fullmatch(path) for glob in excluding))
+            names = ", ".join(paths[:_MOST_FILES]) or "no file"
+            listings.append(f"[{pattern} matches {names}{'; name those that you want to read' * bool(paths)}]")
+        return listings
 
 
-def _is_glob(path: str) -> bool:
-    return not _WILDCARDS.isdisjoint(path)
+def _is_pattern(reader: Reader, path: str) -> bool:
+    """Return True for a glob that is not the name of a file."""
+    if _WILDCARDS.isdisjoint(path):
+        return False
+    try:
+        return reader.stat(path) is None
+    except PathRefused:
+        return True
 
 
 async def _read_part(reader: Reader, part: FilePart) -> ToolOutcome:

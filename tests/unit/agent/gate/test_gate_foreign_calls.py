@@ -81,7 +81,7 @@ async def test_arguments_without_an_effect_are_named_in_the_result(tmp_path):
 
 
 async def test_several_files_are_read_in_one_call(tmp_path):
-    request = {"include": ["*.md", "src/a.py", "gone.py"], "exclude": ["b.md"], "recursive": True}
+    request = {"include": ["src/a.py", "*.md", "a.md", "gone.py"], "exclude": ["b.md"], "recursive": True}
     case = Case(tmp_path, calls(("read_many_files", request)), says("So."))
     (case.project / "src").mkdir()
     for name in ("a.md", "b.md", "src/a.py"):
@@ -89,8 +89,8 @@ async def test_several_files_are_read_in_one_call(tmp_path):
     await case.turn()
     [result] = case.results()
     assert result.count("==> ") == 3
-    assert "==> a.md <==\n     1|a.md\n\n==> src/a.py <==\n     1|src/a.py" in result
-    assert "b.md" not in result
+    assert "==> src/a.py <==\n     1|src/a.py\n\n==> a.md <==\n     1|a.md" in result
+    assert result.endswith("[*.md matches a.md; name those that you want to read]")
     assert "==> gone.py <==\n[gone.py does not exist." in result
 
 
