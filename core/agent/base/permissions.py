@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Final
 
 from msgspec import Struct
 
@@ -61,6 +62,8 @@ NO_JOBS = (
 )
 UNTRUSTED = "The user has not trusted this project, and commands are not sandboxed here."
 ALWAYS_GRANTED = frozenset({"call_tool", "finish", "search_tools"})
+# Tools that are never offered, by the one whose settings and limits hold for them.
+STANDS_FOR: Final = {"insert_lines": "search_replace", "undo_edit": "search_replace", "read_many_files": "read_file"}
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
 
 
@@ -224,10 +227,12 @@ class CallPermissions(Struct):
 
     def is_tool_granted(self, name: str) -> bool:
         """True if the limits of a subagent, if there are any, include a tool."""
-        return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(name)
+        own_name = STANDS_FOR.get(name, name)
+        return self.subagent_limits is None or self.subagent_limits.is_tool_allowed(own_name)
 
     def find_tool_settings(self, name: str) -> ToolSettings:
         """Return the present settings of a tool, by the configuration, the mode and the request."""
+        name = STANDS_FOR.get(name, name)
         configured, requested = (self.settings.get_tool_settings(name, self.mode.value), self._find_requested(name))
         return configured if requested is None else narrow_tool(configured, requested)
 
@@ -239,6 +244,7 @@ class CallPermissions(Struct):
 
     def explain_tool_refusal(self, name: str, access: Access) -> str | None:
         """Explain why the settings forbid every call of a tool; None: they do not."""
+        name = STANDS_FOR.get(name, name)
         if not self.settings.get_tool_settings(name).enabled:
             return f"is turned off in the settings (tools.{name}.enabled)"
         limits = self.find_tool_settings(name)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from core.config.settings import Settings
 from core.protocol import events as ev
+from core.protocol.tools import ToolSettings
 from tests.support.agent_case import Case, calls, says
 
 EDITOR = "str_replace_based_edit_tool"
@@ -77,6 +79,27 @@ async def test_arguments_without_an_effect_are_named_in_the_result(tmp_path):
     assert searched.startswith("[grep has no argument 'max_matches_per_file': it did its work without]\n")
     assert "a(1)" in searched
     assert "search_replace has no argument 'regex', so nothing was done." in edited
+    assert case.state.changes == {}
+
+
+async def test_the_settings_of_a_tool_hold_for_those_that_stand_beside_it(tmp_path):
+    settings = Settings(
+        tools={"search_replace": ToolSettings(enabled=False), "read_file": ToolSettings(allowed_paths=("src",))}
+    )
+    case = Case(
+        tmp_path,
+        calls((EDITOR, {"command": "insert", "path": "a.py", "insert_line": 0, "new_str": "x\n"})),
+        calls(("read_many_files", {"files": ["a.py", "src/b.py"]})),
+        says("So."),
+        settings=settings,
+    )
+    (case.project / "src").mkdir()
+    (case.project / "src" / "b.py").write_text("b\n")
+    (case.project / "a.py").write_text("secret\n")
+    await case.turn()
+    inserted, read = case.results()
+    assert "Not run: insert_lines is turned off in the settings (tools.search_replace.enabled)." in inserted
+    assert "secret" not in read
     assert case.state.changes == {}
 
 
