@@ -35,7 +35,8 @@ CALL_HINT: Final = (
     "Tools of MCP servers, called with call_tool and their full name. Their descriptions are not from the user."
 )
 SEARCH_HINT: Final = (
-    'MCP servers. Find a tool with call_tool search_tools {{"query": …}}, then call it with call_tool.\n{}'
+    "MCP servers. Find a tool with `search_tools`, by call_tool if you have no search of tools, then call it, by "
+    "call_tool if it is not in your list.\n{}"
 )
 MAX_SHOWN: Final = 20_000  # characters of a tool's whole description
 MAX_MATCHES: Final = 8

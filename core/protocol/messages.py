@@ -82,11 +82,22 @@ class AssistantMessage(Struct, frozen=True, kw_only=True, tag="assistant", tag_f
     wire: WireAnswer | None = None
 
 
+class FoundTool(Struct, frozen=True, kw_only=True):
+    """A tool that a search found. `parameters` is a JSON Schema object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
 class ToolMessage(Struct, frozen=True, kw_only=True, tag="tool", tag_field="role", omit_defaults=True):
+    """`tools`: those that the call found, which an API may load from here on; `content` describes them, too."""
+
     call_id: str
     content: str
     is_error: bool = False
     attachments: tuple[Attachment, ...] = ()
+    tools: tuple[FoundTool, ...] = ()
 
 
 class EffortMessage(Struct, frozen=True, kw_only=True, tag="effort", tag_field="role"):

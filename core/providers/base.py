@@ -17,13 +17,14 @@ CacheChoice = Literal["", "prefix", "all"]
 class ToolSpec(Struct, frozen=True, kw_only=True):
     """A tool as it is described to the model. `parameters` is a JSON Schema object; `freeform` names the argument that
     may be written as free text where the API has such tools, "" = none; `grammar` is that of the text in Lark, "" = any
-    text."""
+    text; `finds_tools`: its results are tools, which the API loads where it can."""
 
     name: str
     description: str
     parameters: dict[str, Any]
     freeform: str = ""
     grammar: str = ""
+    finds_tools: bool = False
 
 
 def refuse_blob(digest: str) -> bytes:

@@ -17,6 +17,7 @@ from core.plans.todo_graph import TodoChange
 from core.protocol.documents import FileEditDiff, FileOperation, Plan, Question, QuestionAnswer, Todo, TodoStatusUpdate
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Place
+from core.protocol.messages import FoundTool
 from core.protocol.queries import SearchAnswer, SearchQuery
 from core.protocol.review import Hunk
 from core.sandbox.results import CommandResult, JobReport
@@ -69,7 +70,8 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     `detail` fills the document.
 
     `failed`: the call ran but did not succeed (a command that exits non-zero is not a failure of the tool). `spilled`
-    names the file that holds the whole of a clipped output; `attachments` go to the model too.
+    names the file that holds the whole of a clipped output; `attachments` go to the model too, and so do the `tools`
+    that were found.
     """
 
     content: str
@@ -78,6 +80,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     failed: bool = False
     spilled: str = ""
     attachments: tuple[PreparedAttachment, ...] = ()
+    tools: tuple[FoundTool, ...] = ()
 
 
 Capability_contra = TypeVar("Capability_contra", contravariant=True)
@@ -98,6 +101,8 @@ class Tool(Struct, Generic[Capability_contra], frozen=True, kw_only=True, forbid
     ignores_unknown: ClassVar[bool] = False
     # The argument that a model may write as free text, "" = none.
     freeform: ClassVar[str] = ""
+    # Its results are tools, which an API may load.
+    finds_tools: ClassVar[bool] = False
     # The grammar of that text in Lark, "" = any text.
     grammar: ClassVar[str] = ""
 

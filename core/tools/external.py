@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Protocol
 from msgspec import Meta, field
 
 from core.modes import Access
+from core.protocol.messages import FoundTool
 from core.text.counting import count
 from core.tools.base import Tool, ToolOutcome, ToolType
 
@@ -30,8 +31,8 @@ class ExternalCaller(Protocol):
     async def find_host(self, server: str, /) -> str:
         """Return the host of a remote server, "" = it is local."""
 
-    async def describe_tools(self, query: str, /) -> str:
-        """Return the tools that match a query, with their arguments; "" = none."""
+    async def find_tools(self, query: str, /) -> tuple[FoundTool, ...]:
+        """Return the tools that match a query, the best first."""
 
 
 class ExternalTool(Tool[ExternalCaller], frozen=True, kw_only=True):
@@ -90,6 +91,7 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
     access: ClassVar[Access] = Access.EXTERNAL
     ignored_arguments: ClassVar = frozenset(("max_results", "limit"))
     ignores_unknown: ClassVar = True
+    finds_tools: ClassVar[bool] = True
 
     query: Annotated[str, Meta(min_length=1, max_length=500, description="What the tool should do, or its name.")]
 
@@ -97,7 +99,12 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
         return self.query
 
     async def run(self, capability: ExternalCaller) -> ToolOutcome:
-        description = await capability.describe_tools(self.query)
-        if not description:
+        tools = await capability.find_tools(self.query)
+        if not tools:
             return ToolOutcome(content="No tool of a server matches. Try other words.", summary="none")
-        return ToolOutcome(content=description, summary=count("tool", description.count(chr(10) + "- ") + 1))
+        rows = [f"- {tool.name}: {tool.description}\n  arguments: {_format_schema(tool.parameters)}" for tool in tools]
+        return ToolOutcome(content="\n".join(rows), summary=count("tool", len(tools)), tools=tools)
+
+
+def _format_schema(schema: dict[str, Any]) -> str:
+    return json.dumps(schema, ensure_ascii=False, separators=(",", ":"))

@@ -155,6 +155,7 @@ class Toolset(Mapping[str, ToolType]):
                 parameters=build_offered_schema(self[tool_name]),
                 freeform=self[tool_name].freeform,
                 grammar=self[tool_name].grammar,
+                finds_tools=self[tool_name].finds_tools,
             )
             for name, tool_name in name_pairs
             if tool_name not in self.disabled

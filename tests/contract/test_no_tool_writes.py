@@ -116,10 +116,10 @@ async def test_m14_a_call_of_a_servers_tool_dies_with_its_lease(tmp_path):
 
     servers = SessionServers(host, refuse, lambda: None, lambda: True)
     caller = ServerCaller(servers, host, Origin(call="call_1"), lease, case.session.user)
-    assert await caller.describe_tools("x") == ""
+    assert await caller.find_tools("x") == ()
     lease.end()
     with pytest.raises(ToolFailed):
-        await caller.describe_tools("x")
+        await caller.find_tools("x")
     with pytest.raises(ToolFailed, match="This call is over"):
         await caller.call("mcp__a__b", {})
 

@@ -376,6 +376,7 @@ class Gate:
             content=f"{text}\n{warning}".strip() or "(no output)",
             is_error=call.status != "completed",
             attachments=tuple(attachment.attachment for attachment in call.outcome.attachments),
+            tools=call.outcome.tools,
         )
         self.emit(MessageAppended(message=message))
 

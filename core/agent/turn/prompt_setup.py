@@ -38,6 +38,7 @@ from core.providers.base import CacheChoice, ModelRequest
 from core.sandbox.unboxed_run import find_shell
 from core.secrets import mask_secrets
 from core.state.session import SessionState, TurnState
+from core.tools.external import SearchTools
 from core.tools.toolset import Toolset, choose_edit_format
 from core.user_dirs import get_config_dir
 
@@ -100,7 +101,7 @@ async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetu
         model = context.routes.current.id
         accepts = partial(_is_intended, context.state, context.permissions, context.tools, model, reader)
         setup = replace(setup, dialect=NativeDialect(accepts))
-        if edits == "search_replace" and not short:
+        if edits == "search_replace" and not short and not context.routes.current.capabilities.tool_search:
             return setup
     if name != "native":
         await context.terminal.find_box()
@@ -135,12 +136,15 @@ def _choose_variant(context: TurnContext) -> None:
 
 def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool) -> dict[str, object]:
     edits = choose_edit_format(context.routes.current.id, context.settings)
+    has_search = context.routes.current.capabilities.tool_search and not short
+    names = (*context.tools.listed, SearchTools.name) if has_search else None
     fresh = (
         build_native_prefix(context.tools, setup.rules, edits, short=True)
         if short
-        else replace(setup.prefix, tools=context.tools.build_specs(load_tool_text, edits))
+        else replace(setup.prefix, tools=context.tools.build_specs(load_tool_text, edits, names))
     )
-    name = f"prefix-{edits}-short.json" if short else f"prefix-{edits}.json"
+    suffix = "-short" if short else "-search" if has_search else ""
+    name = f"prefix-{edits}{suffix}.json"
     prefix, is_changed = load_or_save_prefix(context.directory, name, fresh)
     return {"prefix": prefix, "size": measure_prefix(prefix.system, prefix.tools), "is_changed": is_changed}
 

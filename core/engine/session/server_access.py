@@ -5,6 +5,7 @@ A server belongs to one session and ends with it. The access of a call ends with
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -22,14 +23,17 @@ from core.mcp.package_servers import find_missing
 from core.mcp.server import CallListener
 from core.mcp.server_config import ServerConfig, parse_entries
 from core.mcp.session_servers import SessionServers
-from core.mcp.tool_lists import OfferedTool, read_resource
+from core.mcp.tool_lists import MAX_SHOWN, OfferedTool, read_resource, simplify_schema
 from core.mcp.wire.results import MAX_REQUESTED_CHARS, WARN_CHARS, render_answer
 from core.modes import Access
 from core.permissions.trusted_files import TrustCheck
 from core.protocol.documents import Option, Question, QuestionAnswer
 from core.protocol.events import Notice, QuestionAsked, ToolOutput
+from core.protocol.messages import FoundTool
 from core.protocol.review import Origin
 from core.protocol.tools import ToolRow
+from core.records import parse_json
+from core.sandbox.plain_text import strip_escapes
 from core.shell.command_host import CommandHost
 from core.shell.terminal import Terminal
 from core.text.display_names import expose_controls
@@ -98,9 +102,9 @@ class ServerCaller(Struct, eq=False):
     def _warn(self, text: str) -> None:
         self._host.emit(Notice(level="warning", message=text))
 
-    async def describe_tools(self, query: str) -> str:
+    async def find_tools(self, query: str) -> tuple[FoundTool, ...]:
         self._lease.check()
-        return escape_tags("\n".join(tool.describe(20_000) for tool in await self._servers.search(query)))
+        return tuple(_define_tool(tool) for tool in await self._servers.search(query))
 
     def _report_progress(self, progress: float, total: float | None, message: str | None) -> None:
         if self._lease.is_over:
@@ -177,6 +181,17 @@ class ServerAccess:
             return None
         words = (*reply.answers[0].options, reply.answers[0].text.strip().casefold())
         return True if _YES.intersection(words) else False if _NO.intersection(words) else None
+
+
+def _define_tool(tool: OfferedTool) -> FoundTool:
+    """Return a tool as the model may load it. All of it is foreign text."""
+    description = strip_escapes(tool.definition.description or "").strip()
+    schema = json.dumps(simplify_schema(tool.definition.input_schema), ensure_ascii=False)
+    return FoundTool(
+        name=tool.name,
+        description=escape_tags(description if len(description) <= MAX_SHOWN else f"{description[:MAX_SHOWN]} […]"),
+        parameters=parse_json(escape_tags(strip_escapes(schema))),
+    )
 
 
 def _describe_tool(tool: OfferedTool, *, is_announced: bool) -> ToolRow:

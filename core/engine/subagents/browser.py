@@ -25,6 +25,7 @@ from core.engine.session.session import Session
 from core.errors import ToolFailed, WebFailed
 from core.mcp.browser import SERVER, build_browser_server
 from core.mcp.tool_lists import format_tool_name
+from core.protocol.messages import FoundTool
 from core.protocol.review import Origin
 from core.sandbox.addresses import HostAndPort, is_public, parse_ip_address
 from core.shell.network_grants import explain_unreachable
@@ -70,8 +71,8 @@ class BrowserCaller(Struct, eq=False):
             outcome, content=f"{_HEAD}\n{escape_tags(outcome.content)}\n</web_page>{self._describe_refused()}"
         )
 
-    async def describe_tools(self, query: str) -> str:
-        return await self._caller.describe_tools(query)
+    async def find_tools(self, query: str) -> tuple[FoundTool, ...]:
+        return await self._caller.find_tools(query)
 
     def _describe_refused(self) -> str:
         hosts = dict.fromkeys(target.host for target in self._approver.permissions.network_grants.pop_refused())

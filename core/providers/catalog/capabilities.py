@@ -68,7 +68,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     be requested, the best first.
 
     `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text; `open_objects`: an object
-    in a tool's definition need not list its fields. `context_window` and `max_output` in tokens, 0 = unknown. `wire`:
+    in a tool's definition need not list its fields; `tool_search`: it loads tools that a search in its conversation
+    finds. `context_window` and `max_output` in tokens, 0 = unknown. `wire`:
     the protocol that it speaks, None = its provider's. `edits`: the edit format that it is best at, "" = no particular
     one.
 
@@ -87,6 +88,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tools: bool = True
     freeform_tools: bool = False
     open_objects: bool = True
+    tool_search: bool = False
     context_window: int = 0
     max_output: int = 0
     wire: WireProtocol | None = None
@@ -157,9 +159,9 @@ def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabiliti
     away = replace(_remove_own_features(capabilities), wire=wire)
     if wire == "messages":
         plain = replace(away, efforts=(), default_effort="", chat_effort="", thinking=(), sampling=True)
-        return replace(plain, freeform_tools=False)
+        return replace(plain, freeform_tools=False, tool_search=False)
     plain = replace(away, thinking=(), pdf=False)
-    return plain if wire == "responses" else replace(plain, freeform_tools=False)
+    return plain if wire == "responses" else replace(plain, freeform_tools=False, tool_search=False)
 
 
 def _remove_own_features(capabilities: Capabilities) -> Capabilities:

@@ -41,6 +41,7 @@ _OPTIONS: Final = {
 _UNKNOWN_FIELD: Final = (
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
+_NO_SEARCH: Final = r"tool_search"
 _NO_GRAMMAR: Final = r"grammar|\blark\b|tools\[\d+\]\.format"
 _NEEDS_CHAT: Final = r"(use|only( supported)? in) (the )?/?v1/chat/completions"
 _REQUIRED_FIELDS: Final = {
@@ -84,7 +85,7 @@ class Negotiation:
         self._refused: set[str] = set()
         self.quirks = ServerQuirks()
         self.notice = ""
-        self.takes_grammar = True
+        self.takes_grammar = self.takes_search = True
 
     def choose_wire(self, model: str) -> WireProtocol | None:
         """Return the protocol that the server requires for a model; None: unknown."""
@@ -122,8 +123,7 @@ class Negotiation:
             return False
         if wire == "chat" and self._adapt_quirk(text, request):
             return True
-        if wire == "responses" and self.takes_grammar and matches_words(_NO_GRAMMAR, text):
-            self.takes_grammar = False
+        if wire == "responses" and self._adapt_tools(text):
             return True
         if names := self._find_dispensable(text, options):
             self._refused |= names
@@ -145,6 +145,16 @@ class Negotiation:
             other = self._wires[model] = _OTHER_WIRE[wire]
             self.notice = f"{self._label} supports {model} only over {NAMES[other]}; that is used from now on."
         return needs_other
+
+    def _adapt_tools(self, text: str) -> bool:
+        """Adapt to a server that knows no grammars, or no search of tools."""
+        if self.takes_search and matches_words(_NO_SEARCH, text):
+            self.takes_search = False
+        elif self.takes_grammar and matches_words(_NO_GRAMMAR, text):
+            self.takes_grammar = False
+        else:
+            return False
+        return True
 
     def _adapt_form(self, failure: ProviderError, error: Exception, request: ModelRequest) -> bool:
         """Adapt to the server's chat template. A template that accepts no form gets one without calls."""

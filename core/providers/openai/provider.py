@@ -213,6 +213,8 @@ class OpenAIProvider(SdkProvider):
         capabilities, quirks = self._find_capabilities(request.model, name), self._negotiation.quirks
         if name == "responses":
             takes_grammar = self._negotiation.takes_grammar
+            if not self._negotiation.takes_search:
+                capabilities = replace(capabilities, tool_search=False)
             return ResponsesWire(request, provider=self.name, capabilities=capabilities, takes_grammar=takes_grammar)
         return ChatWire(request, provider=self.name, capabilities=capabilities, official=self._official, quirks=quirks)
 
@@ -221,7 +223,9 @@ class OpenAIProvider(SdkProvider):
     ) -> ChatAnswer | ResponsesAnswer:
         api = self._build_api(request.model)
         if isinstance(wire, ResponsesWire):
-            return ResponsesAnswer(request_bytes.call_ids, wire.freeform, binding=request_bytes.binding, api=api)
+            return ResponsesAnswer(
+                request_bytes.call_ids, wire.freeform, binding=request_bytes.binding, api=api, search=wire.search
+            )
         return ChatAnswer(request_bytes.call_ids, api=api, tool_names={tool.name for tool in request.tools})
 
 

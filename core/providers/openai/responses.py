@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, Literal
 
-from msgspec import Struct, field
+from msgspec import Struct, field, to_builtins
 
 from core.protocol.messages import (
     AssistantMessage,
@@ -49,13 +49,16 @@ from core.text.well_formed import map_texts
 CALLS: Final = {
     "function_call": False,
     "custom_tool_call": True,
+    "tool_search_call": False,
 }  # True: its input is free text
+_SEARCH_CALL: Final = "tool_search_call"
+_BY_CLIENT: Final = {"execution": "client", "status": "completed"}
 _OUTPUTS: Final = {False: "function_call_output", True: "custom_tool_call_output"}
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed", "response.cancelled"})
 _ADDED: Final = "response.output_item.added"
 _DONE: Final = "response.output_item.done"
 _BREAK: Final = "\n\n"
-CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call"})
+CALL_TYPES: Final = frozenset({"function_call", "custom_tool_call", _SEARCH_CALL})
 COMPACTION: Final = "compaction"
 COMPACTION_OPTIONS: Final = frozenset({"prompt_cache_key", "service_tier"})
 WINDOWS: Final = ("2h", "8h")
@@ -71,7 +74,8 @@ FREE_TEXT: Final = "input"  # The argument for the text of an unknown tool.
 
 class ResponsesWire(OpenAIWire):
     """Writer of one request. `freeform`: the argument that holds the text of every free-text tool, by the
-    tool's name; `takes_grammar`: the server may be sent a grammar for it."""
+    tool's name; `takes_grammar`: the server may be sent a grammar for it; `search`: the tool that finds others, "" =
+    none, or the API can't load them."""
 
     name = "responses"
     array = "input"
@@ -84,10 +88,12 @@ class ResponsesWire(OpenAIWire):
         self._takes_grammar = takes_grammar
         tools = request.tools if capabilities.freeform_tools else ()
         self.freeform = {tool.name: tool.freeform for tool in tools if tool.freeform}
+        searches = request.tools if capabilities.tool_search else ()
+        self.search = next((tool.name for tool in searches if tool.finds_tools), "")
 
     @property
     def key(self) -> Hashable:
-        return super().key, self._takes_grammar
+        return super().key, self._takes_grammar, self.search
 
     def head(self) -> Item:
         head: Item = {"model": self._request.model}
@@ -137,7 +143,10 @@ class ResponsesWire(OpenAIWire):
         items: list[Item] = []
         for entry in sorted(messages, key=lambda message: not isinstance(message, ToolMessage)):
             if isinstance(entry, ToolMessage):
-                items.append(self._encode_output(entry, before.find_call(entry.call_id)))
+                call = before.find_call(entry.call_id)
+                items.append(self._encode_output(entry, call))
+                if call is not None and call.is_search and not entry.tools:  # Its output has no place for words.
+                    items.append(_build_message("user", clean(entry.content)))
             elif isinstance(entry, UserMessage) and (entry.content.strip() or entry.attachments):
                 items.append(_build_message("user", self._encode_content(entry.content, entry.attachments)))
         return EncodedMessages(items=items)
@@ -145,16 +154,16 @@ class ResponsesWire(OpenAIWire):
     def _encode_answer(self, message: AssistantMessage, before: EncodedHistory) -> EncodedMessages:
         answer = self._find_reusable(message, binding=before.binding)
         if answer is not None and (items := select_sendable(answer, message.tool_calls)) is not None:
-            kinds = {item["call_id"]: CALLS[item["type"]] for item in items if item.get("type") in CALLS}
+            kinds = {item["call_id"]: item["type"] for item in items if item.get("type") in CALLS}
             id_pairs = ((call.id, call.wire_id) for call in message.tool_calls)
-            sent_calls = {call_id: SentCall(id=wire_id, freeform=kinds[wire_id]) for call_id, wire_id in id_pairs}
+            sent_calls = {call_id: _build_sent_call(wire_id, kinds[wire_id]) for call_id, wire_id in id_pairs}
             return EncodedMessages(items=items, calls=sent_calls)
         items = [_build_message("assistant", clean(message.content))] if message.content.strip() else []
         calls = {}
         for call in message.tool_calls:
             item = self._encode_call(call)
             items.append(item)
-            calls[call.id] = SentCall(id=call.id, freeform=CALLS[item["type"]])
+            calls[call.id] = _build_sent_call(call.id, item["type"])
         return EncodedMessages(items=items, calls=calls, dropped_reasoning=int(has_reasoning(message.wire)))
 
     def _encode_call(self, call: ToolCall) -> Item:
@@ -169,6 +178,12 @@ class ResponsesWire(OpenAIWire):
         output = self._encode_content(message.content if message.content.strip() else NO_OUTPUT, message.attachments)
         if call is None:  # The API refuses the output of a call that is not in the input.
             return _build_message("user", output)
+        if call.is_search:
+            tools = [
+                {"type": "function", **to_builtins(tool), "defer_loading": True, "strict": False}
+                for tool in message.tools
+            ]
+            return {**_BY_CLIENT, "type": "tool_search_output", "call_id": call.id, "tools": tools}
         return {"type": _OUTPUTS[call.freeform], "call_id": call.id, "output": output}
 
     def _build_file(self, name: str, url: str) -> Item:
@@ -179,6 +194,14 @@ class ResponsesWire(OpenAIWire):
 
     def _encode_tool(self, spec: ToolSpec) -> Item:
         fields = {"name": spec.name, "description": spec.description}
+        if spec.name == self.search:
+            parameters = spec.parameters
+            return {
+                "type": "tool_search",
+                "execution": "client",
+                "description": spec.description,
+                "parameters": parameters,
+            }
         if spec.name in self.freeform:
             grammar = spec.grammar if self._takes_grammar else ""
             text_format = {"type": "grammar", "syntax": "lark", "definition": grammar} if grammar else {"type": "text"}
@@ -197,6 +220,10 @@ class CompactionWire(ResponsesWire):
 
     def tail(self) -> Item:
         return {name: value for name, value in super().tail().items() if name in COMPACTION_OPTIONS}
+
+
+def _build_sent_call(call_id: str, kind: str) -> SentCall:
+    return SentCall(id=call_id, freeform=CALLS[kind], is_search=kind == _SEARCH_CALL)
 
 
 def _build_message(role: str, content: str | list[Item]) -> Item:
@@ -239,12 +266,14 @@ class _Output(Struct, eq=False):
 
 
 class ResponsesAnswer:
-    """A streamed answer. `taken_ids`: ids of earlier calls; `freeform`: see `ResponsesWire`; `binding`: see
+    """A streamed answer. `taken_ids`: ids of earlier calls; `freeform`, `search`: see `ResponsesWire`; `binding`: see
     `WireAnswer`. `ending` is None until the server sends it."""
 
-    def __init__(self, taken_ids: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api) -> None:
+    def __init__(
+        self, taken_ids: AbstractSet[str], freeform: Mapping[str, str], *, binding: str, api: Api, search: str = ""
+    ) -> None:
         self._ids = CallNormaliser(taken_ids)
-        self._freeform, self._binding, self._api = freeform, binding, api
+        self._freeform, self._binding, self._api, self._search = freeform, binding, api, search
         self._outputs: list[_Output] = []
         self._places: dict[str | int, _Output] = {}  # By output index and by id.
         self._calls = 0
@@ -339,6 +368,11 @@ class ResponsesAnswer:
                         yield from self._emit_reasoning(output, (kind, index), get_text(part, "text"), is_whole=True)
             case "function_call" | "custom_tool_call":
                 yield from self._emit_call(output, item, is_done=is_done)
+            case "tool_search_call" if is_done and item.get("execution") == "client":
+                arguments = item.get("arguments")
+                text = arguments if isinstance(arguments, str) else json.dumps(arguments or {}, ensure_ascii=False)
+                call = {**item, "type": "function_call", "name": self._search, "arguments": text}
+                yield from self._emit_call(output, call, is_done=is_done)
         if is_done:
             output.item = item
 
@@ -427,6 +461,8 @@ def _repair_output(output: _Output) -> Item:
     item = output.item
     if output.index < 0:
         return item
+    if item["type"] == _SEARCH_CALL:
+        return {**item, "call_id": output.call_id}
     item = {**item, "call_id": output.call_id, "name": clean_tool_name(get_text(item, "name"))}
     if item["type"] == "function_call":
         item["arguments"] = encode_arguments(get_text(item, "arguments"))

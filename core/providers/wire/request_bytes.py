@@ -29,10 +29,12 @@ _REASONING_FIELDS: Final = ("reasoning_content", "reasoning_details")
 
 
 class SentCall(Struct, frozen=True, kw_only=True):
-    """A tool call as it was sent: the `id` that its result refers to, and whether its input was free text."""
+    """A tool call as it was sent: the `id` that its result refers to, whether its input was free text, and whether it
+    was a search of tools."""
 
     id: str
     freeform: bool = False
+    is_search: bool = False
 
 
 class EncodedMessages(Struct, frozen=True, kw_only=True):

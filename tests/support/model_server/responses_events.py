@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -115,6 +116,10 @@ def _call(call: Call, index: int, exchange: Exchange, before: Sequence[Item]) ->
     number = sum(entry["type"].endswith("_call") for entry in before)
     call_id = exchange.call_id(call, "call", number)
     fields = {"call_id": call_id, "name": call.name} if call.id is not None else {"name": call.name}
+    if call.is_search:
+        item = {"id": f"tsc_{exchange.number}_{index}", "type": "tool_search_call", "execution": "client"}
+        item |= {"call_id": call_id, "arguments": json.loads(call.text())}
+        return "tool", {**item, "status": "in_progress"}, {**item, "status": "completed"}
     if call.freeform:
         item = {"id": f"ctc_{exchange.number}_{index}", "type": "custom_tool_call", **fields}
         return "tool", {**item, "input": ""}, {**item, "input": call.free_text()}
@@ -131,6 +136,8 @@ def _growth(item: Item, size: int) -> Iterator[tuple[str, Item]]:
                 ("function_call_arguments.delta", {"delta": piece}) for piece in pieces(item["arguments"], size)
             )
             yield "function_call_arguments.done", {"arguments": item["arguments"]}
+        case "tool_search_call":
+            return
         case "custom_tool_call":
             yield from (("custom_tool_call_input.delta", {"delta": piece}) for piece in pieces(item["input"], size))
             yield "custom_tool_call_input.done", {"input": item["input"]}

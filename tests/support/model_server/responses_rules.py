@@ -15,8 +15,16 @@ from tests.support.model_server.typed_bodies import Fault, faults_of
 _NAME: Final = r"[a-zA-Z0-9_-]+"
 _LONGEST_DESCRIPTION: Final = 1024
 _LONGEST_CACHE_KEY: Final = 64
-_OUTPUTS: Final = {"function_call_output": "function_call", "custom_tool_call_output": "custom_tool_call"}
-_WORDS: Final = {"function_call": "function call", "custom_tool_call": "custom tool call"}
+_OUTPUTS: Final = {
+    "function_call_output": "function_call",
+    "custom_tool_call_output": "custom_tool_call",
+    "tool_search_output": "tool_search_call",
+}
+_WORDS: Final = {
+    "function_call": "function call",
+    "custom_tool_call": "custom tool call",
+    "tool_search_call": "tool search call",
+}
 
 
 @dataclass

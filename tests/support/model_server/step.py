@@ -15,13 +15,15 @@ DEFAULT_USAGE: Final = {"prompt": 100, "completion": 20}
 class Call:
     """`arguments`: a mapping, or the raw text for arguments that are not valid JSON. `id`: "" = a generated one, None =
     the call comes without. `freeform`: the argument that is the free text of a custom call, where the wire has such.
-    `extra`: fields of the call that no type names (chat completions only).
+    `is_search`: it is the API's own call of a search of tools (responses only). `extra`: fields of the call that no
+    type names (chat completions only).
     """
 
     name: str
     arguments: Mapping[str, Any] | str = field(default_factory=dict)
     id: str | None = ""
     freeform: str = ""
+    is_search: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self) -> str:

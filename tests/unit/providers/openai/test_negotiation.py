@@ -63,6 +63,24 @@ def test_the_arguments_of_a_called_tool_are_an_object_until_a_server_refuses_one
     assert after["apply_patch"] == before["apply_patch"]
 
 
+def test_a_search_of_tools_is_a_function_where_the_server_knows_no_such_tool():
+    [spec] = TOOLS.build_specs(str, names=("search_tools",))
+    request = ModelRequest(model="m", system="", tools=(spec,), messages=())
+    [tool] = ResponsesWire(request, provider="p", capabilities=Capabilities(tool_search=True)).head()["tools"]
+    assert (tool["type"], tool["execution"], set(tool["parameters"]["properties"])) == (
+        "tool_search",
+        "client",
+        {"query"},
+    )
+    [tool] = ResponsesWire(request, provider="p", capabilities=Capabilities()).head()["tools"]
+    assert (tool["type"], tool["name"]) == ("function", "search_tools")
+    negotiation = Negotiation("P", official=False)
+    failure = ProviderError("refused", code="request_invalid")
+    refusal = Refused("Invalid value: 'tool_search'. Supported values are: 'function' and 'custom'.")
+    assert negotiation.adapt(failure, refusal, "responses", REQUEST, {})
+    assert (negotiation.takes_search, negotiation.takes_grammar) == (False, True)
+
+
 def test_a_tool_without_a_grammar_is_any_text():
     spec = ToolSpec(name="t", description="d", parameters={"type": "object", "properties": {}}, freeform="input")
     request = ModelRequest(model="m", system="", tools=(spec,), messages=())
