@@ -166,8 +166,9 @@ async def test_a_patch_written_as_free_text_is_an_edit_like_any_other(tmp_path, 
             tmp_path, "-p", "Do it", "--model", wires.MODELS["responses"], "--accept", "all", env=environment(server)
         )
         assert server.rules.refusals == []
-        tools = {tool["name"]: tool["type"] for tool in server.answered[0].json["tools"]}
-        [form] = [tool["format"] for tool in server.answered[0].json["tools"] if tool["name"] == "apply_patch"]
+        listed = [tool for tool in server.answered[0].json["tools"] if tool["type"] != "tool_search"]
+        tools = {tool["name"]: tool["type"] for tool in listed}
+        [form] = [tool["format"] for tool in listed if tool["name"] == "apply_patch"]
         results = [entry["type"] for entry in server.answered[-1].json["input"] if entry["type"].endswith("_output")]
     assert (ended.code, ended.err.count("Traceback")) == (0, 0)
     assert (tools["apply_patch"], tools["read_file"]) == ("custom", "function")
