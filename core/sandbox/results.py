@@ -56,7 +56,8 @@ def describe_left(commands: Sequence[str], *, goes_on: bool = False) -> str:
     ended with it."""
     if not commands:
         return ""
-    names = [f"`{command[:_MAX_COMMAND]}{'…' if len(command) > _MAX_COMMAND else ''}`" for command in commands]
+    lines = [" ".join(command.split()) for command in commands]
+    names = [f"`{line[:_MAX_COMMAND]}{'…' if len(line) > _MAX_COMMAND else ''}`" for line in lines]
     rest = f" and {len(names) - _MAX_LEFT} more" if len(names) > _MAX_LEFT else ""
     listing = ", ".join(dict.fromkeys(names[:_MAX_LEFT])) + rest
     if goes_on:

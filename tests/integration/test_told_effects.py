@@ -86,7 +86,7 @@ async def test_what_a_command_leaves_running_is_named_when_it_is_ended(tmp_path)
 
 
 async def test_in_a_container_it_goes_on_and_is_named_as_that(tmp_path):
-    async with boxed(tmp_path, command("sleep 505 & echo ready"), says("."), tier=Tier.CONTAINER) as case:
+    async with boxed(tmp_path, command("sleep 505 & sleep 0.2; echo ready"), says("."), tier=Tier.CONTAINER) as case:
         await case.turn()
         [result] = case.results()
         assert "Still running: `sleep 505`." in result
@@ -179,7 +179,7 @@ async def test_any_other_ampersand_is_left_to_the_shell(tmp_path, line):
 
 async def test_a_model_of_text_is_told_as_much(tmp_path):
     settings = Settings(commands=CommandSettings(policy="auto"), models={"directed/m": ModelSettings(dialect="tags")})
-    lines = "<execute_bash>\nmkdir x; sleep 506 & echo ready\n</execute_bash>"
+    lines = "<execute_bash>\nmkdir x; sleep 506 & sleep 0.2; echo ready\n</execute_bash>"
     async with boxed(tmp_path, says(lines), says("."), settings=settings) as case:
         await case.turn()
         text = case.results()[0]

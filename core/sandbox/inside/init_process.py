@@ -68,7 +68,7 @@ def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in
     except BaseException as error:
         _send_report(control, build_failure_report(error))
         os._exit(1)
-    _InitProcess(control, child, forwarder, message["memory"]).run()
+    _InitProcess(control, child, forwarder, message).run()
 
 
 def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> int:
@@ -167,11 +167,11 @@ def _send_report(control: _socket.socket, report: BoxReport) -> None:
 
 
 class _InitProcess:
-    def __init__(self, control: _socket.socket, child: int, forwarder: int, memory_limit: int) -> None:
+    def __init__(self, control: _socket.socket, child: int, forwarder: int, message: NamespaceLaunch) -> None:
         self._control = control
         self._child = child
         self._forwarder = forwarder
-        self._memory_limit = memory_limit
+        self._arguments, self._memory_limit = message["arguments"], message["memory"]
         self._is_terminating = False
         self._woken = processes.open_child_signals()
 
@@ -230,5 +230,5 @@ class _InitProcess:
     def _report_left(self) -> None:
         """Report the processes that the command leaves running, which end with this one."""
         left = [pid for pid in processes.list_processes() if pid not in {1, self._forwarder}]
-        if left and (commands := processes.read_commands(left)):
+        if left and (commands := processes.read_commands(left, self._arguments)):
             _send_report(self._control, ("left", commands))

@@ -80,13 +80,14 @@ def list_descendants(ancestor: int) -> list[int]:
     return descendants
 
 
-def read_commands(pids: Iterable[int]) -> list[bytes]:
-    """Return the command lines of processes, shortened, without those that are gone or have only ended."""
-    commands = list[bytes]()
+def read_commands(pids: Iterable[int], arguments: list[bytes]) -> list[bytes]:
+    """Return the command lines of processes, shortened, without those that are gone or have only ended. Of a shell that
+    was only forked from the command itself, started by `arguments`, the line would say nothing."""
+    commands, own_line = list[bytes](), b" ".join(arguments)[:_MAX_COMMAND]
     for pid in sorted(pids):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as table:
             if line := table.read(_MAX_COMMAND).rstrip(b"\0").replace(b"\0", b" "):
-                commands.append(line)
+                commands.append(b"a subshell" if line == own_line else line)
         if len(commands) == _MAX_COMMANDS:
             break
     return commands

@@ -264,9 +264,12 @@ class _Supervisor:
     def _report_left(self) -> None:
         """Report the processes that the command leaves running. Those in bubblewrap's box have ended with its pid 1."""
         is_known = not self._is_terminating and not self._message["bubblewrap"]
-        commands = processes.read_commands(processes.list_descendants(os.getpid())) if is_known else []
+        commands = self._list_left() if is_known else []
         if commands:
             self._send(("left", commands))
+
+    def _list_left(self) -> list[bytes]:
+        return processes.read_commands(processes.list_descendants(os.getpid()), self._message["arguments"])
 
     def _report_exit(self, code: int) -> None:
         if self._message["bubblewrap"]:

@@ -32,7 +32,7 @@ OUTCOMES = {
     "no such job": lambda n: ("read_terminal", {"job": f"job{n}"}),
     "unread": lambda n: ("write", {"file_path": "a.py", "contents": f"{n}"}),
     "bad pattern": lambda n: ("grep", {"pattern": "(" * n}),
-    "is no file": lambda n: ("read_file", {"target_file": "./" * n + "."}),
+    "is no file": lambda n: ("delete_file", {"target_file": "./" * n + "."}),
 }
 
 
@@ -84,5 +84,5 @@ async def test_v3_the_same_fault_is_told_after_the_first_repair_and_ends_the_tur
     finished = await case.turn()
     assert (finished.reason, finished.steps) == ("failed", 3)
     assert "the same mistake" in finished.message
-    complaints = [result for result in case.results() if "no argument" in result]
+    complaints = [result for result in case.results() if "target_file" in result]
     assert ["once more" in result for result in complaints] == [False, True, False]
