@@ -43,6 +43,7 @@ _OUTWARD: Final = frozenset({Access.NET, Access.SPAWN, Access.EXTERNAL})  # limi
 _EVERY_MODE: Final = frozenset({Access.READ, Access.ASK, Access.EXEC, Access.JOB}) | _OUTWARD
 _NOTHING: Final = ModeRules(grants=frozenset(), keeps_effects=False)
 _COMMANDS: Final = frozenset({Access.EXEC, Access.JOB})
+_PROGRAMS: Final = "run_code"  # in no list, since many conversations never need it
 
 
 class Mode(StrEnum):
@@ -56,12 +57,17 @@ class Mode(StrEnum):
         mode.rules = rules
         return mode
 
-    AGENT = "agent", ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PROPOSE}, keeps_effects=True)
+    AGENT = (
+        "agent",
+        ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PROPOSE}, keeps_effects=True, tools=(_PROGRAMS,)),
+    )
     PLAN = (
         "plan",
-        ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PLAN}, keeps_effects=False, tools=("update_plan",)),
+        ModeRules(
+            grants=_EVERY_MODE | {Access.TODO, Access.PLAN}, keeps_effects=False, tools=("update_plan", _PROGRAMS)
+        ),
     )
-    ASK = "ask", ModeRules(grants=_EVERY_MODE, keeps_effects=False)
+    ASK = "ask", ModeRules(grants=_EVERY_MODE, keeps_effects=False, tools=(_PROGRAMS,))
     DEBUG = (
         "debug",
         ModeRules(
@@ -74,6 +80,7 @@ class Mode(StrEnum):
                 "probe_remove",
                 "reproduce",
                 "read_probe_log",
+                _PROGRAMS,
             ),
         ),
     )

@@ -130,6 +130,7 @@ _FOREIGN: Final = {
         "Shell", "Bash", {"explanation": "description", "is_background": "run_in_background"}
     ),
     "run_python": ForeignTool("Shell", "Bash"),
+    "run_code": ForeignTool("Shell", "Bash"),
     "read_file": ForeignTool("Read", "Read", _FILE),
     "read_many_files": ForeignTool("Read", "Read"),
     "list_dir": ForeignTool("LS", "LS", {"relative_workspace_path": "path"}),

@@ -28,6 +28,7 @@ _WORDS: Final = {
     "delete_file": ("Deleting", "Deleted"),
     "run_terminal_cmd": ("Running", "Ran"),
     "run_python": ("Running Python", "Ran Python"),
+    "run_code": ("Running a program", "Ran a program"),
     "read_terminal": ("Looking at jobs", "Looked at jobs"),
     "write_terminal": ("Typing into a job", "Typed into a job"),
     "stop_terminal": ("Stopping a job", "Stopped a job"),

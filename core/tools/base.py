@@ -6,7 +6,7 @@ tool has no means to write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -65,13 +65,20 @@ class TerminalDetail(Struct, frozen=True, kw_only=True):
 Detail = FileEditDetail | FileEditDetails | TerminalDetail | Plan | tuple[TodoStatusUpdate, ...] | None
 
 
+class ProgramData(Struct, frozen=True):
+    """The result of a call for a program: plain data. `note`: what is missing in it, "" = nothing."""
+
+    value: Any
+    note: str = ""
+
+
 class ToolOutcome(Struct, frozen=True, kw_only=True):
     """The result of a call. `content` is for the model; `summary` is one short line for the user ("214 lines");
     `detail` fills the document.
 
     `failed`: the call ran but did not succeed (a command that exits non-zero is not a failure of the tool). `spilled`
     names the file that holds the whole of a clipped output; `attachments` go to the model too, and so do the `tools`
-    that were found.
+    that were found. `build_data`: builds the result for a program, None = it gets `content`.
     """
 
     content: str
@@ -81,6 +88,7 @@ class ToolOutcome(Struct, frozen=True, kw_only=True):
     spilled: str = ""
     attachments: tuple[PreparedAttachment, ...] = ()
     tools: tuple[FoundTool, ...] = ()
+    build_data: Callable[[], ProgramData] | None = None
 
 
 Capability_contra = TypeVar("Capability_contra", contravariant=True)
@@ -349,6 +357,9 @@ class Runner(Protocol):
 
     async def run_python(self, code: str, subject: str, *, time_limit: float) -> CommandResult:
         """Run a block in the session's Python. `subject` is the call's subject, as the gate approved it."""
+
+    async def run_program(self, code: str, subject: str, *, time_limit: float) -> CommandResult:
+        """Run a program whose calls of tools go through the gate; `effects` describes them."""
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         """Start a command in the background and watch it for `wait` seconds; it continues if the result has a `job`."""

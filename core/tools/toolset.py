@@ -38,7 +38,11 @@ def guess_edit_format(model: str) -> EditFormat:
 
 
 # The tools that are useless where no command can run.
-COMMAND_TOOLS: Final = frozenset({"run_terminal_cmd", "run_python", "read_terminal", "write_terminal", "stop_terminal"})
+COMMAND_TOOLS: Final = frozenset(
+    {"run_terminal_cmd", "run_python", "run_code", "read_terminal", "write_terminal", "stop_terminal"}
+)
+# The tools that a program of `run_code` can't call: they end, nest or change what the program was allowed under.
+NOT_IN_PROGRAMS: Final = frozenset({"run_code", "task", "switch_mode", "finish", "call_tool"})
 
 
 async def _return_at_once(_: str) -> None:
@@ -170,3 +174,8 @@ class Toolset(Mapping[str, ToolType]):
             for key, field in schema["properties"].items()
         ]
         return "\n".join([text, *(["Arguments:", *lines] if lines else [])])
+
+    def list_parameters(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the arguments of every tool that a program can call, by its name."""
+        names = (name for name in self._tools if name not in self.disabled | NOT_IN_PROGRAMS)
+        return {name: tuple(build_offered_schema(self[name])["properties"]) for name in names}

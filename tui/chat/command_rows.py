@@ -95,7 +95,7 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
         return [("project ", "warn"), ("$ ", "accent"), command]
     if block.title == "user_command" or get_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
-    tool = block.title if block.title == "run_python" else "run_terminal_cmd"
+    tool = block.title if block.title in {"run_python", "run_code"} else "run_terminal_cmd"
     did_run = block.is_running or run is None or run.exit_code is not None
     word = describe_call(tool, is_running=block.is_running) if did_run else "Run"
     return [(word, "tool"), (f" {command[0]}", command[1])]

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from core.agent.answer.call_documents import decode_arguments
 from core.agent.base.permissions import CallPermissions
@@ -30,7 +31,7 @@ MAX_READ = 2_000_000  # bytes of a file in the payload of a hook
 _BEFORE = (HookEvent.PRE_TOOL, HookEvent.BEFORE_SHELL, HookEvent.BEFORE_MCP, HookEvent.BEFORE_READ)
 _AFTER = (HookEvent.POST_TOOL, HookEvent.AFTER_SHELL, HookEvent.AFTER_MCP, HookEvent.AFTER_EDIT)
 _READING_TOOLS = frozenset({"read_file", "read_many_files"})
-_SHELL_TOOLS = frozenset({"run_terminal_cmd", "run_python"})
+_SHELL_TOOLS = frozenset({"run_terminal_cmd", "run_python", "run_code"})
 Decide = Callable[[], PolicyDecision]
 
 
@@ -121,6 +122,8 @@ class CallHooks(Struct, frozen=True):
                 call.text = outcome.output
             additions += _describe_additions(outcome)
         call.text = "\n".join((call.text, *additions))
+        if call.text != result:
+            call.outcome = replace(call.outcome, build_data=None)  # A program gets what the hooks made of it.
 
     def _build_after(self, call: GatedCall, result: str, before: dict[str, FileState] | None) -> list[HookOccasion]:
         occasions = []

@@ -34,6 +34,7 @@ from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
 from core.shell.jobs import JobTable
+from core.shell.program_run import CallTools, ProgramRun
 from core.shell.python_repl import PythonRepl
 from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run_unsandboxed
 from core.tools.base import EditRequest
@@ -41,6 +42,7 @@ from core.tools.base import EditRequest
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
 ENDED_BEFORE = "It had already finished when it was cancelled: its changes stay, and it was not run again."
+PROGRAM_STOPPED = "Stopped before it finished, after {}; what they did stays."
 MAX_STOPPED_OUTPUT = 4_000  # characters of a stopped command's output in its result
 
 
@@ -90,9 +92,16 @@ class UserPrompter(Struct, eq=False):
         return True
 
 
+class ProgramCalls(Struct, frozen=True):
+    """The calls of one program: `call` sends them through the gate; `parameters`: those of every tool, by its name."""
+
+    call: CallTools
+    parameters: Callable[[], Mapping[str, Sequence[str]]]
+
+
 class CommandRunner(Struct, eq=False):
     """EXEC: runs exactly the approved command, once, under the approved conditions. `should_run_again`: asks the user
-    after a run."""
+    after a run; `programs`: runs the calls of a program, which no other command has."""
 
     _python: PythonRepl
     _permissions: CallPermissions
@@ -101,6 +110,8 @@ class CommandRunner(Struct, eq=False):
     _lease: CallLease
     is_attended: bool = True  # The user, not a rule alone, approves commands outside the box.
     should_run_again: Callable[[], Awaitable[bool]] | None = None
+    programs: ProgramCalls | None = None
+    _program: ProgramRun | None = None
     _latest: str = ""
     _is_unsandboxed: bool = False
     _has_ended: bool = False
@@ -131,6 +142,14 @@ class CommandRunner(Struct, eq=False):
         origin = replace(self._origin, command=approved_subject)
         limit = min(time_limit, MAX_COMMAND_SECONDS)
         return await self._python.run(code, origin=origin, time_limit=limit, on_output=self._emit_output)
+
+    async def run_program(self, code: str, approved_subject: str, *, time_limit: float) -> CommandResult:
+        self._consume_approval(approved_subject)
+        if self.programs is None:
+            raise ToolFailed("This call runs no program.")
+        self._program = ProgramRun(self._python.terminal, self._origin.call, self.programs.call, self._emit_output)
+        limit = min(time_limit, MAX_COMMAND_SECONDS)
+        return await self._program.run(code, self.programs.parameters(), time_limit=limit)
 
     async def start_job(self, command: str, *, wait: float) -> CommandResult:
         self._python.terminal.jobs.check_capacity()
@@ -174,6 +193,8 @@ class CommandRunner(Struct, eq=False):
             return default
         output = f"\nIts output until then:\n{self._latest}" if self._latest.strip() else ""
         stop = STOPPED if self._is_unsandboxed else self._python.terminal.describe_stop()
+        if self._program is not None:
+            stop = PROGRAM_STOPPED.format(self._program.describe_calls())
         effects = ENDED_BEFORE if self._has_ended else stop
         return f"{effects}{output}"
 

@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import groupby
 from typing import assert_never, cast
 
 from msgspec.structs import replace
 
-from core.agent.answer.call_documents import finish_call_documents
+from core.agent.answer.call_documents import finish_call_documents, get_document_kind
 from core.agent.answer.documents import TurnDocuments
 from core.agent.base.approvals import (
     ask_for_unsandboxed_run,
@@ -30,32 +31,36 @@ from core.agent.base.user_channel import QUESTION_STILL_OPEN
 from core.agent.debug.debug_policy import explain_blocked_edit
 from core.agent.gate.call_hooks import CallHooks
 from core.agent.gate.call_results import describe_interrupted
-from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, UserPrompter
+from core.agent.gate.capabilities import CapabilityFactory, CommandRunner, ProgramCalls, UserPrompter
 from core.agent.gate.command_runs import NetworkRerun, report_blocked_hosts, split_calls
 from core.agent.gate.edit_diagnostics import EditDiagnostics
-from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_call, fail_call
+from core.agent.gate.gated_call import CallStopped, GatedCall, build_finished_call, build_inner_answer, fail_call
 from core.clock import monotonic
 from core.errors import PathRefused, ToolInputInvalid
 from core.modes import Access, find_modes_granting, is_granted
 from core.permissions.approval import Approved, Escalate, Refused
 from core.permissions.policy import PolicyDecision
-from core.protocol.events import MessageAppended, ToolFinished, ToolRequested
-from core.protocol.messages import ToolMessage
+from core.protocol.events import AnswersReported, MessageAppended, ToolFinished, ToolRequested
+from core.protocol.messages import ToolCall, ToolMessage
 from core.protocol.review import Origin
 from core.shell.long_output import clip_text
+from core.shell.program_run import NO_BOX, ProgramAnswer, ProgramCall
 from core.tools.arguments import parse_call
 from core.tools.base import Tool
 from core.tools.builtin.terminal.command_arguments import prefix_cd
-from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
-from core.tools.toolset import Toolset
+from core.tools.builtin.terminal.run_terminal_cmd import RunCode, RunTerminalCmd
+from core.tools.call_tool import translate_call, unwrap_call
+from core.tools.toolset import NOT_IN_PROGRAMS, Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
-SPAWN_PATIENCE = 15.0  # seconds that a subagent has to stop its commands
+SPAWN_PATIENCE = 15.0  # seconds that a subagent, or the calls of a program, have to stop
+MAX_NAME = 80  # characters of the name of a tool that a program made up
 CANCELLED = "Stopped by the user; it may have taken partial effect."
 CUT_OFF = "The answer hit its length limit inside this call, so it was not run. Send less."
 TIMED_OUT = "Stopped after {:.0f} seconds without a result. Ask for less at once."
 NOT_GIVEN = "Not run: {} ({}) is not among the tools you have for this task. Nothing was changed. Do without it."
 RESTARTED = "every command has a shell of its own; this one starts in the project, and exported variables stay"
+NOT_INNER = "A program can't call {}. Call it yourself."
 NO_ANSWER = "\n[Nothing answered on the user's machine at {}: it may not be running.]"
 # Seconds that a call may take. Accesses that wait for the user, or have other limits, are missing (the command of a
 # todo may run long). PROPOSE includes the request to a model that applies an edit.
@@ -86,20 +91,54 @@ class Gate:
         """Run all calls of one step. Every call gets one result, also when cancelled, with `get_warning` at its end."""
         answered_count = 0
         try:
-            await self._parse_all(calls)
-            for access, group in groupby(calls, key=lambda call: call.access):
-                for together in split_calls(access, list(group), self.permissions):
-                    await self._run_parallel(together)
-                    report_blocked_hosts(together, self.permissions)
-                    for call in together:
-                        self._append_result(call, format_result(call), get_warning(call))
-                        answered_count += 1
+            async for together in self._run_groups(calls):
+                for call in together:
+                    self._append_result(call, format_result(call), get_warning(call))
+                    answered_count += 1
         except asyncio.CancelledError:
             for call in calls[answered_count:]:
                 if not call.is_recorded:
                     self._record(call)
                 self._append_result(call, format_result(call))
             raise
+
+    async def run_inner(self, parent: GatedCall, requests: Sequence[ProgramCall]) -> list[ProgramAnswer]:
+        """Run calls of the program that `parent` runs. They are calls like any other, but no message has their results:
+        the model sees what the program makes of them."""
+        parent.lease.check()
+        calls = [self._open_inner(parent, request) for request in requests]
+        try:
+            async for _ in self._run_groups(calls):
+                pass
+        finally:
+            for call in calls:
+                if not call.is_recorded:
+                    self._record(call)
+        state, ids = self.permissions.terminal.host.state, {call.request.id for call in calls}
+        if heard := tuple(key for key, answer in state.unreported_answers.items() if answer.asked.call in ids):
+            self.emit(AnswersReported(ids=heard))
+        return [build_inner_answer(call) for call in calls]
+
+    def _open_inner(self, parent: GatedCall, request: ProgramCall) -> GatedCall:
+        identity = f"{parent.request.id}_{len(parent.inner) + 1}"
+        tool_call = ToolCall(id=identity, name=request.tool, arguments=request.arguments)
+        tool_call = translate_call(unwrap_call(tool_call))
+        name = self.tools.resolve_name(tool_call.name)
+        kind = get_document_kind(self.tools.get(name) or self.tools.find_external(name))
+        document = self.documents.open(kind, title=name[:MAX_NAME])
+        problem = NOT_INNER.format(name) if name in NOT_IN_PROGRAMS else None
+        call = GatedCall(tool_call, document, tool_call.name, problem, parent=parent.request.id)
+        parent.inner.append(call)
+        return call
+
+    async def _run_groups(self, calls: Sequence[GatedCall]) -> AsyncIterator[list[GatedCall]]:
+        """Parse and run calls, and yield those that ran at the same time when they have ended."""
+        await self._parse_all(calls)
+        for access, group in groupby(calls, key=lambda call: call.access):
+            for together in split_calls(access, list(group), self.permissions):
+                await self._run_parallel(together)
+                report_blocked_hosts(together, self.permissions)
+                yield together
 
     async def _run_parallel(self, calls: Sequence[GatedCall]) -> None:
         """Run calls at the same time. All of them have ended when this returns or raises."""
@@ -136,6 +175,7 @@ class Gate:
                         arguments=call.request.arguments,
                         document=call.document.id,
                         summary=call.subject,
+                        parent=call.parent,
                     )
                 )
 
@@ -256,6 +296,8 @@ class Gate:
         is_withheld = is_switch or not permissions.is_tool_granted(call.name)
         if is_withheld or not permissions.is_granted(access):
             raise CallStopped("denied", self._explain_refusal(call.name, access))
+        if call.name == RunCode.name and not permissions.terminal.is_contained:
+            raise CallStopped("denied", f"Not run: {NO_BOX}")
         if (reason := explain_blocked_edit(permissions.terminal.host.state, access)) is not None:
             raise CallStopped("denied", reason)
 
@@ -308,6 +350,8 @@ class Gate:
             call.text = "\n".join(filter(None, (call.text, await self.diagnostics.describe_edit())))
         if call.status == "completed":
             await self.hooks.report_end(call)
+        if call.parent:
+            return  # The whole result goes to the program.
         call.text, spill_path = clip_text(
             self.permissions.terminal.host.directory, call.request.id, f"{call.format_preamble()}{call.text}"
         )
@@ -323,6 +367,8 @@ class Gate:
         if isinstance(call.capability, CommandRunner):
             call.capability.is_attended = not call.is_ruled
             call.capability.should_run_again = rerun.should_run_again if rerun is not None else None
+            if isinstance(call.tool, RunCode):
+                call.capability.programs = ProgramCalls(partial(self.run_inner, call), self.tools.list_parameters)
         limit = TIME_LIMITS.get(call.access)
         work = asyncio.ensure_future(call.tool.run(call.capability))
         call.text = CANCELLED
@@ -331,7 +377,8 @@ class Gate:
         finally:
             if not work.done():
                 work.cancel()
-                await asyncio.wait({work}, timeout=SPAWN_PATIENCE if call.access is Access.SPAWN else CANCEL_PATIENCE)
+                has_inner_work = call.access is Access.SPAWN or isinstance(call.tool, RunCode)
+                await asyncio.wait({work}, timeout=SPAWN_PATIENCE if has_inner_work else CANCEL_PATIENCE)
                 call.text = self._describe_interrupt(call)
             call.lease.end()
             if work.done() and not work.cancelled():

@@ -22,6 +22,7 @@ from core.protocol.events import ToolStatus
 from core.protocol.messages import ToolCall
 from core.sandbox.box import Tier
 from core.shell.long_output import extract_first_line
+from core.shell.program_run import ProgramAnswer
 from core.tools.base import Detail, TerminalDetail, Tool, ToolOutcome
 from core.tools.builtin.terminal.run_terminal_cmd import RunTerminalCmd
 
@@ -49,7 +50,8 @@ class GatedCall(Struct, eq=False):
     it; `error_code`, `error_hint`: the code of its error, and advice; `changed_by`: a sentence about the hook that
     changed its arguments; `is_parallel`: it runs at the same time as others of its step; `is_malformed`: the model's
     arguments are invalid, independent of the project; `is_ruled`: a rule alone let it out of the box. `notes`: what the
-    model has to know about its arguments.
+    model has to know about its arguments; `inner`: the calls of the program that it runs; `parent`: the call whose
+    program made it, "" = the model made it.
     """
 
     request: ToolCall
@@ -79,6 +81,8 @@ class GatedCall(Struct, eq=False):
     is_parallel: bool = False
     is_recorded: bool = False
     is_ruled: bool = False
+    parent: str = ""
+    inner: list[GatedCall] = field(default_factory=list)
     started: float = field(default_factory=monotonic)
 
     @property
@@ -114,6 +118,19 @@ def fail_call(call: GatedCall, error: Exception) -> None:
         report_note = f" (saved as crash report {name})" if name else ""
         call.text = f"The tool failed unexpectedly ({type(error).__name__}){report_note}; try another way."
         call.error_code = UNEXPECTED
+
+
+def build_inner_answer(call: GatedCall) -> ProgramAnswer:
+    """Build the answer to the program that made a call which has ended."""
+    if call.status != "completed":
+        return ProgramAnswer(error=call.text)
+    detail, build_data = call.outcome.detail, call.outcome.build_data
+    if isinstance(detail, TerminalDetail):
+        return ProgramAnswer({"exit_code": detail.exit_code, "output": detail.output, "text": call.text})
+    if build_data is None:
+        return ProgramAnswer(call.text)
+    data = build_data()
+    return ProgramAnswer(data.value, note=f"[{call.name} {call.subject}: {data.note}]" if data.note else "")
 
 
 def build_finished_call(call: GatedCall, root: str) -> FinishedCall:

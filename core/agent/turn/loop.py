@@ -202,8 +202,9 @@ class Turn:
         results = ResultFormatter(setup.dialect, self._context.terminal.host, self._context.terminal.jobs)
         await self._gate.run(calls, results.format, self._loop_guard.get_warning)
         self._loop_guard.record_calls(calls)
-        await self._todos.record_calls(calls)
-        self._policy.record_calls(calls)
+        with_inner = [*calls, *(inner for call in calls for inner in call.inner)]
+        await self._todos.record_calls(with_inner)
+        self._policy.record_calls(with_inner)
         if answer.cut_call:
             append_reminder(self._emit, render("reminders/truncated", call=True))
         results.track_foreground_job(calls, self._context.memory)

@@ -65,7 +65,7 @@ PRINTERS: Final[Mapping[str, Callable[[TextIO, TextIO], Printer]]] = {
     "stream-json": StreamPrinter,
 }
 _COMMAND_TOOLS: Final = frozenset(
-    {"run_terminal_cmd", "run_python", "write_terminal", "execute"}
+    {"run_terminal_cmd", "run_python", "run_code", "write_terminal", "execute"}
 )  # `execute` belongs to hosted agents
 ENDS: Final = {"limit": ExitCode.LIMIT, "interrupted": ExitCode.INTERRUPTED}
 OVER_TIME: Final = "The time limit (--time-limit) was reached."

@@ -24,13 +24,15 @@ HookResult = Literal["passed", "allowed", "asked", "denied", "changed", "told", 
 
 
 class ToolRequested(Event, frozen=True, kw_only=True, tag="tool.requested"):
-    """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call."""
+    """`arguments` is the JSON text of the model; `document` is the id of the document that shows the call.
+    `parent`: the call whose program made this one, "" = the model made it."""
 
     call: str
     tool: str
     arguments: str
     document: OptionalId = ""
     summary: str = ""
+    parent: str = ""
 
 
 class ToolOutput(LossyEvent, frozen=True, kw_only=True, tag="tool.output"):

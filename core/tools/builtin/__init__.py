@@ -165,6 +165,9 @@ BUILTIN: Final = (
     RegisteredTool(
         "web_search", f"{_BUILTIN}.web:WebSearch", ("WebSearch", "search_web", "google_web_search"), is_listed=False
     ),
+    RegisteredTool(
+        "run_code", f"{_TERMINAL}.run_terminal_cmd:RunCode", ("code_mode", "programmatic_tool_calling"), is_listed=False
+    ),
     *(
         RegisteredTool(tool.name, tool.location, tool.aliases, is_listed=False)
         for tool in EDIT_TOOLS

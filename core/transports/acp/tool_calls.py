@@ -39,7 +39,7 @@ _KINDS: Final[Mapping[str, ToolKind]] = {
     "insert_lines": "edit", "undo_edit": "edit", "delete_file": "delete",
     "run_terminal_cmd": "execute", "run_python": "execute", "stop_terminal": "execute", "write_terminal": "execute",
     "reproduce": "execute", "debugger": "execute",
-    "web_fetch": "fetch", "web_search": "fetch",
+    "run_code": "execute", "web_fetch": "fetch", "web_search": "fetch",
     "switch_mode": "switch_mode",
     "todo_write": "think", "create_plan": "think", "update_plan": "think", "task": "think", "hypotheses_set": "think",
     "hypothesis_verdict": "think", "think": "think",

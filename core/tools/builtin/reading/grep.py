@@ -23,7 +23,7 @@ from core.errors import PathRefused, ToolInputInvalid
 from core.notebooks.notebook import LARGEST, is_notebook_path
 from core.notebooks.rendering import find_notebook_text, list_cells
 from core.text.counting import count
-from core.tools.base import Reader, ReadTool, ToolOutcome
+from core.tools.base import ProgramData, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import decode_project_file
 from core.tools.builtin.reading.ripgrep import RipgrepOutput, list_scope, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope
@@ -31,6 +31,7 @@ from core.workspace.file_names import from_os_name, to_os_name
 
 _MAX_MATCHES = 50
 _MAX_LISTED = 200
+INCOMPLETE = "matches are missing: too many, in a file or in all"
 _PER_FILE = 200
 _MAX_CONTEXT = 20
 _TIME_LIMIT = 20.0
@@ -138,9 +139,22 @@ class Grep(ReadTool, frozen=True, kw_only=True):
     async def run(self, capability: Reader) -> ToolOutcome:
         matches = await self.find_matches(capability)
         if self.output_mode != "content" and matches.files:
-            return self._list_files(matches)
-        limit = min(self.head_limit or _MAX_MATCHES, _MAX_MATCHES)
-        return _format_outcome(self.pattern, matches, limit, self.offset)
+            outcome = self._list_files(matches)
+        else:
+            limit = min(self.head_limit or _MAX_MATCHES, _MAX_MATCHES)
+            outcome = _format_outcome(self.pattern, matches, limit, self.offset)
+        return replace(outcome, build_data=lambda: self._build_data(matches))
+
+    def _build_data(self, matches: GrepMatches) -> ProgramData:
+        """Return the matching lines for a program, or the files with their counts."""
+        note = INCOMPLETE if _is_incomplete(matches) else ""
+        counts = {path: sum(row.hit for row in rows) for path, rows in sorted(matches.files.items())}
+        if self.output_mode == "files_with_matches":
+            return ProgramData(list(counts), note)
+        if self.output_mode == "count":
+            return ProgramData(counts, note)
+        hits = ((path, row) for path, rows in sorted(matches.files.items()) for row in rows if row.hit)
+        return ProgramData([{"path": path, "line": row.line, "text": row.text} for path, row in hits], note)
 
     def _list_files(self, matches: GrepMatches) -> ToolOutcome:
         """Return the files with matches instead of the matches, with their counts if requested."""
@@ -351,14 +365,17 @@ def _format_outcome(pattern: str, matches: GrepMatches, limit: int, offset: int 
     total = sum(row.hit for rows in files.values() for row in rows)
     if not total:
         return ToolOutcome(content=f"No matches for {pattern}{limit_note}", summary="no matches")
-    is_incomplete = matches.cut or matches.timed_out
-    is_incomplete = is_incomplete or any(sum(row.hit for row in rows) >= _PER_FILE for rows in files.values())
-    number = f"{total:,}{'+' if is_incomplete else ''}"
+    number = f"{total:,}{'+' if _is_incomplete(matches) else ''}"
     head = f"{number} match{'' if number == '1' else 'es'} in {count('file', len(files))}"
     note = f", {_name_part(limit, offset)} shown; narrow the pattern, path or include_pattern"
     note *= total > limit or bool(offset)
     body = "\n".join(_format_rows(_skip_hits(sorted(files.items()), offset), limit))
     return ToolOutcome(content=f"{head}{note}\n{body}{limit_note}", summary=head)
+
+
+def _is_incomplete(matches: GrepMatches) -> bool:
+    is_cut = matches.cut or matches.timed_out
+    return is_cut or any(sum(row.hit for row in rows) >= _PER_FILE for rows in matches.files.values())
 
 
 def _skip_hits(files: Iterable[tuple[str, list[MatchRow]]], count: int) -> Iterator[tuple[str, list[MatchRow]]]:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from core.errors import PathRefused, ToolInputInvalid
-from core.tools.base import Reader, ReadTool, ToolOutcome
+from core.tools.base import ProgramData, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import require_present
 from core.tools.builtin.reading.ripgrep import list_scope, run_ripgrep
 from core.tools.builtin.reading.search_scope import SearchScope, compile_glob
@@ -67,7 +68,21 @@ class ListDir(ReadTool, frozen=True, kw_only=True):
         if len(rows) == 1:
             rows.append("(empty)")
         count = len(root.entries or ()) + root.left_out
-        return ToolOutcome(content="\n".join(rows), summary=f"{count:,} entr{'y' if count == 1 else 'ies'}")
+        return ToolOutcome(
+            content="\n".join(rows),
+            summary=f"{count:,} entr{'y' if count == 1 else 'ies'}",
+            build_data=lambda: ProgramData(_list_names(capability, path, patterns)),
+        )
+
+
+def _list_names(reader: Reader, path: str, patterns: Sequence[re.Pattern[str]]) -> list[str]:
+    """Return the names of all entries for a program, with a slash after those of directories."""
+    entries = reader.list_dir(path)
+    names = [entry.name + "/" * (entry.kind == "directory") for entry in entries]
+    paths = [entry.name if path == "." else f"{path}/{entry.name}" for entry in entries]
+    return [
+        name for name, entry in zip(names, paths, strict=True) if not any(glob.fullmatch(entry) for glob in patterns)
+    ]
 
 
 def _build_tree(reader: Reader, path: str, patterns: list[re.Pattern[str]]) -> _Folder:
@@ -122,6 +137,16 @@ def _format_label(entry: DirectoryEntry, child: _Folder | None) -> str:
     return f"{entry.name}/{child.note}{ellipsis}"
 
 
+class PathMatches(NamedTuple):
+    """The latest matching files, pending ones first, the number of all, whether there may be more, and a function that
+    lists all for a program."""
+
+    paths: list[str]
+    total: int
+    is_incomplete: bool
+    list_all: Callable[[], ProgramData]
+
+
 class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
     name: ClassVar[str] = "glob_file_search"
     argument_names: ClassVar = {
@@ -147,11 +172,12 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         return self.glob_pattern + location
 
     async def run(self, capability: Reader) -> ToolOutcome:
-        paths, total, is_incomplete = await self.find_paths(capability)
-        return self._format_outcome(paths, total, is_incomplete=is_incomplete)
+        matches = await self.find_paths(capability)
+        outcome = self._format_outcome(matches.paths, matches.total, is_incomplete=matches.is_incomplete)
+        return replace(outcome, build_data=matches.list_all)
 
-    async def find_paths(self, capability: Reader) -> tuple[list[str], int, bool]:
-        """Return the latest matching files, pending ones first, the number of all, and whether there may be more."""
+    async def find_paths(self, capability: Reader) -> PathMatches:
+        """Find the files that match."""
         anywhere = self.glob_pattern.removeprefix("./").removeprefix("/")
         anywhere = anywhere if anywhere.startswith("**/") else f"**/{anywhere}"
         scope = SearchScope(capability, self.target_directory, include=anywhere)
@@ -173,7 +199,13 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         )
         total = len(pending) + on_disk
         is_incomplete = ripgrep_output is not None and (ripgrep_output.cut or ripgrep_output.timed_out)
-        return [*pending, *disk_paths][:_MAX_FILES], total, is_incomplete
+        note = "the search was cut short, so files are missing" if is_incomplete else ""
+
+        def list_all() -> ProgramData:
+            others = filter(scope.is_searched_on_disk, by_age)
+            return ProgramData(list(dict.fromkeys([*pending, *others])), note)
+
+        return PathMatches([*pending, *disk_paths][:_MAX_FILES], total, is_incomplete, list_all)
 
     def _format_outcome(self, paths: list[str], total: int, *, is_incomplete: bool) -> ToolOutcome:
         if not paths:

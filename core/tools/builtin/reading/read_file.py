@@ -6,6 +6,7 @@ import asyncio
 import base64
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from io import BytesIO
 from itertools import islice
 from pathlib import PurePosixPath
@@ -22,7 +23,7 @@ from core.notebooks.notebook import LARGEST, NotebookInvalid, is_notebook_path, 
 from core.notebooks.rendering import OutputPicture, render_for_reading
 from core.protocol.attachment_labels import classify_attachment, describe_attachment
 from core.text.counting import count
-from core.tools.base import Reader, ReadTool, ToolOutcome
+from core.tools.base import ProgramData, Reader, ReadTool, ToolOutcome
 from core.tools.builtin.editing.edit_targets import (
     build_not_text_error,
     decode_project_file,
@@ -179,7 +180,7 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
         """Return the result, and whether it reaches the end of the file. `reader`: the reader, for a file of the
         project."""
         if not data:
-            return ToolOutcome(content="The file is empty.", summary="empty"), True
+            return ToolOutcome(content="The file is empty.", summary="empty", build_data=partial(ProgramData, "")), True
         data, encoding = self._decode_to_utf8(data, size, reader)
         window = self._cut_window(data)
         is_whole = size <= _SCAN
@@ -193,7 +194,8 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
             summary = count("line", window.total)
         else:
             summary = f"lines {window.first:,}-{window.last:,} of {window.total:,}{'' if is_whole else '+'}"
-        return ToolOutcome(content="\n".join([*window.rows, *notes]), summary=summary), at_end
+        content = "\n".join([*window.rows, *notes])
+        return ToolOutcome(content=content, summary=summary, build_data=partial(self._cut_text, data, size)), at_end
 
     def _decode_to_utf8(self, data: bytes, size: int, reader: Reader | None) -> tuple[bytes, str]:
         """Return the text as UTF-8, and the name of its encoding unless that is Unicode."""
@@ -222,6 +224,15 @@ class ReadFile(ReadTool, frozen=True, kw_only=True):
                 break
             rows.append(row)
         return _LineWindow(rows=rows, first=first, last=first + len(rows) - 1, total=total)
+
+    def _cut_text(self, data: bytes, size: int) -> ProgramData:
+        """Return the bare text for a program, whole unless it asked for a part."""
+        if self.offset not in {0, 1} or self.limit:
+            lines = data.splitlines(keepends=True)
+            start = max(self.offset - 1, 0) if self.offset >= 0 else max(len(lines) + self.offset, 0)
+            data = b"".join(lines[start : start + self.limit] if self.limit else lines[start:])
+        note = f"only the first {_SCAN:,} of {size:,} bytes were read" if size > _SCAN else ""
+        return ProgramData(data.decode("utf-8", "replace"), note)
 
     def _build_notes(self, window: _LineWindow, size: int, is_whole: bool) -> list[str]:
         if is_whole and window.last == window.total:

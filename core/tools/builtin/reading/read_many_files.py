@@ -82,7 +82,7 @@ class ReadManyFiles(ReadTool, frozen=True, kw_only=True):
         excluding = [compile_glob(glob) for glob in self.exclude_globs]
         listings = []
         for pattern in dict.fromkeys(file.path for file in self.files if _is_pattern(reader, file.path)):
-            found_paths, _, _ = await GlobFileSearch(glob_pattern=pattern).find_paths(reader)
+            found_paths = (await GlobFileSearch(glob_pattern=pattern).find_paths(reader)).paths
             paths = sorted(path for path in found_paths if not any(glob.fullmatch(path) for glob in excluding))
             names = ", ".join(paths[:_MOST_FILES]) or "no file"
             listings.append(f"[{pattern} matches {names}{'; name those that you want to read' * bool(paths)}]")

@@ -1,4 +1,5 @@
-"""The tools that run something now: a shell command in the workspace, or a block of Python in a lasting session."""
+"""The tools that run something now: a shell command in the workspace, a block of Python in a lasting session, or a
+program that calls the other tools."""
 
 from __future__ import annotations
 
@@ -163,3 +164,47 @@ class RunPython(Tool[Runner], frozen=True, kw_only=True):
         )
         content = result.output if result.output.strip() else "(no output)"
         return ToolOutcome(content=content, summary=head, detail=detail, failed=result.exit_code is None)
+
+
+class RunCode(Tool[Runner], frozen=True, kw_only=True):
+    name: ClassVar[str] = "run_code"
+    access: ClassVar[Access] = Access.EXEC
+    argument_names: ClassVar = {"time_limit": "timeout", "source": "code", "program": "code", "script": "code"}
+    ignored_arguments: ClassVar = frozenset(("language", "explanation", "description"))
+
+    code: Annotated[str, Meta(min_length=1, max_length=100_000, description="The program (Python).")]
+    timeout: Annotated[
+        int, Meta(ge=1, le=_MAX_TIME, description="Seconds of its own, without those of its calls (default 120).")
+    ] = _TIME_LIMIT
+
+    def subject(self) -> str:
+        """Return an equivalent shell command, so that rules and approvals treat the program like one."""
+        return f"python3 <<'PYTHON'\n{self.code}\nPYTHON"
+
+    async def run(self, capability: Runner) -> ToolOutcome:
+        if not self.code.strip():
+            raise ToolInputInvalid("The program is empty.", hint="Give Python code.")
+        result = await capability.run_program(self.code, self.subject(), time_limit=float(self.timeout))
+        seconds = f"{result.duration_ms / 1000:.1f} s"
+        if result.exit_code is None:
+            head = _ENDS.get(result.ended, f"ended after {{}}: {result.ended}; output until then").format(seconds)
+        else:
+            head = f"{'ran' if result.exit_code == 0 else 'raised an exception'} · {seconds}"
+        notes = [f"[{head}]"] if result.exit_code is None else []
+        notes += [f"[{result.effects}{'; what they did stays' if result.exit_code else ''}]", *result.notes]
+        output = result.output.rstrip("\n") if result.output.strip() else "(nothing printed)"
+        detail = TerminalDetail(
+            command=self.code,
+            directory=".",
+            exit_code=result.exit_code,
+            output=result.output,
+            timed_out=result.timed_out,
+            effects=result.effects,
+        )
+        return ToolOutcome(
+            content="\n".join((output, *notes)),
+            summary=f"{head.removesuffix('; output until then')} · {result.effects}",
+            detail=detail,
+            failed=result.exit_code != 0,
+            spilled=result.spilled_path,
+        )
