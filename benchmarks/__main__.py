@@ -29,6 +29,7 @@ NAMES = (
     "box",
     "layers",
     "prompts",
+    "programs",
     "paths",
     "soak",
     "retrieval",

@@ -39,6 +39,7 @@ from core.shell.terminal import Terminal
 from core.text.counting import count
 
 DRIVER_FILE: Final = Path(__file__).parents[1] / "sandbox" / "inside" / "program_driver.py"
+START_SECONDS: Final = 30.0  # that an interpreter has to begin
 MAX_CALLS: Final = 200  # of one program
 MAX_TOGETHER: Final = 8  # calls that run at the same time
 MAX_NOTES: Final = 5  # on what is missing in the results of calls
@@ -86,7 +87,7 @@ class ProgramRun:
         self._buffer = ""
         self._orders: list[_Order] = []
         self._arrival = asyncio.Event()
-        self._is_forged = False
+        self._has_begun = self._is_forged = False
         self._names: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._notes: dict[str, None] = {}
@@ -138,8 +139,9 @@ class ProgramRun:
         if self._is_forged:
             return
         *lines, self._buffer = (self._buffer + text).split("\n")
+        self._has_begun = self._has_begun or bool(lines)
         try:
-            self._orders += [convert(parse_json(line), _Order) for line in lines]
+            self._orders += [convert(parse_json(line), _Order) for line in lines if line]
         except (msgspec.ValidationError, ValueError, RecursionError):
             self._is_forged = True
         self._is_forged = self._is_forged or len(self._buffer) > MAX_LINE
@@ -148,7 +150,7 @@ class ProgramRun:
     async def _serve(self, running: RunningCommand, time_limit: float) -> bool:
         """Answer calls until the program ends. Returns True if its time was over."""
         ending = asyncio.ensure_future(running.wait())
-        left = time_limit
+        left, is_timed = START_SECONDS, False
         try:
             while not self._is_forged:
                 before = monotonic()
@@ -158,6 +160,8 @@ class ProgramRun:
                 finally:
                     arrival.cancel()
                 left -= monotonic() - before
+                if self._has_begun and not is_timed:
+                    left, is_timed = time_limit, True
                 if ending.done():
                     return False
                 if left <= 0:

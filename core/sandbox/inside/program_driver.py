@@ -3,9 +3,10 @@
 The program sends this file to an interpreter in the box, so it needs only the standard library of any Python 3. The
 second line of its standard input is the program in base64, as JSON: `code`, and `tools` with the parameters of every
 tool by its name. A call is a line of JSON on the first standard output: `id`, `tool` and `arguments`; its answer is a
-line of the standard input: `id`, and `value` or `error`. What the program prints goes to standard error, so it mixes
-with no call. Nothing here protects anything: a line that is forged is a call like any other, and each is decided on
-outside the box.
+line of the standard input: `id`, and `value` or `error`. An empty line says that the program begins. What it prints
+goes to standard error, so it mixes with no call.
+
+Nothing here protects anything: a line that is forged is a call like any other, and each is decided on outside the box.
 """
 
 from __future__ import annotations
@@ -231,6 +232,7 @@ def main() -> None:
     source, sink = os.fdopen(os.dup(0), "rb"), os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
+    os.write(sink, b"\n")
     order = json.loads(base64.b64decode(source.readline()).decode("utf-8"))
     tools = Tools(Channel(source, sink), order["tools"])
     names: dict[str, Any] = {name: tools[name] for name in order["tools"]}

@@ -186,7 +186,9 @@ class RunCode(Tool[Runner], frozen=True, kw_only=True):
             raise ToolInputInvalid("The program is empty.", hint="Give Python code.")
         result = await capability.run_program(self.code, self.subject(), time_limit=float(self.timeout))
         seconds = f"{result.duration_ms / 1000:.1f} s"
-        if result.exit_code is None:
+        if result.timed_out:
+            head = f"timed out after {self.timeout} s of its own and was ended; output until then"
+        elif result.exit_code is None:
             head = _ENDS.get(result.ended, f"ended after {{}}: {result.ended}; output until then").format(seconds)
         else:
             head = f"{'ran' if result.exit_code == 0 else 'raised an exception'} · {seconds}"
