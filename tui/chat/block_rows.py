@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from core.protocol import documents
@@ -171,7 +172,10 @@ def can_open(block: TranscriptBlock) -> bool:
 
 def render_block(block: TranscriptBlock, width: int, *, is_open: bool, has_gap: bool) -> list[TextRow]:
     """Return the rows of a block, none wider than `width` cells; `has_gap` puts an empty row first."""
-    rows = _RENDERERS.get(block.kind, _render_notice)(block, fit_width(width), is_open)
+    indent = "  " * block.is_inner
+    rows = _RENDERERS.get(block.kind, _render_notice)(block, fit_width(width - len(indent)), is_open)
+    if indent:
+        rows = [replace(row, pieces=[(indent, ""), *row.pieces], lead=row.lead + len(indent)) for row in rows]
     return [TextRow([("", "")]), *rows] if has_gap else rows
 
 

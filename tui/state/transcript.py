@@ -138,7 +138,7 @@ class TranscriptState:
         self.calls[event.call] = event.document
         if block := self.by_key.get(event.document):
             block.title = event.tool or block.title  # the target tool of a wrapped call
-            block.subject = event.summary
+            block.subject, block.is_inner = event.summary, bool(event.parent)
             block.revision += 1
 
     def add_output(self, _: events.Envelope, event: events.ToolOutput) -> None:

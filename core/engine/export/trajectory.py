@@ -133,11 +133,12 @@ class Trajectory(Struct, kw_only=True, omit_defaults=True):
 
 
 class _CallFacts(Struct):
-    """The facts about one call that are events of their own."""
+    """The facts about one call that are events of their own. `inner`: the calls that its program made."""
 
     finished: ev.ToolFinished | None = None
     check: ev.CheckRecorded | None = None
     effects: ev.EffectsRecorded | None = None
+    inner: list[Extra] = field(default_factory=list)
 
     def build_extra(self) -> Extra | None:
         """Return them as plain data; None = there are none."""
@@ -149,12 +150,15 @@ class _CallFacts(Struct):
         if (effects := self.effects) is not None:
             names = ("created", "edited", "deleted", "generated", "notes", "discarded", "on_machine")
             extra["effects"] = {name: value for name in names if (value := getattr(effects, name))}
+        if self.inner:
+            extra["calls"] = self.inner
         return extra or None
 
 
 class StepReader(Struct, eq=False):
     """Folds a log into steps. `branch` has the numbers of those that count, as the others were rewound; `tips` are its
-    ends at every checkpoint. `answer`: that of the current step; `hosted`: documents of the current turn."""
+    ends at every checkpoint. `inner`: running calls of programs; `answer`: that of the current step; `hosted`:
+    documents of the current turn."""
 
     state: SessionState
     steps: list[Step] = field(default_factory=list)
@@ -162,6 +166,7 @@ class StepReader(Struct, eq=False):
     tips: dict[str, int] = field(default_factory=dict)
     calls: dict[str, Step] = field(default_factory=dict)
     facts: dict[str, _CallFacts] = field(default_factory=dict)
+    inner: dict[str, ev.ToolRequested] = field(default_factory=dict)
     subagents: dict[str, Step] = field(default_factory=dict)
     answer: Step | None = None
     effort: str = ""
@@ -191,8 +196,11 @@ class StepReader(Struct, eq=False):
 
     def _apply_fact(self, envelope: ev.Envelope) -> None:
         match envelope.event:
+            case ev.ToolRequested(call=call, parent=parent) as requested if parent:
+                self.inner[call] = requested
             case ev.ToolFinished(call=call) as finished:
                 self._get_facts(call).finished = finished
+                self._add_inner(finished)
             case ev.CheckRecorded(check=check) as recorded:
                 self._get_facts(check.call).check = recorded
             case ev.EffectsRecorded(call=call) as effects:
@@ -209,6 +217,12 @@ class StepReader(Struct, eq=False):
                 self._finish_turn(envelope, finished)
             case _:
                 pass
+
+    def _add_inner(self, finished: ev.ToolFinished) -> None:
+        """Add a call to the facts about the call whose program made it."""
+        if (requested := self.inner.pop(finished.call, None)) is not None:
+            facts = {"tool": finished.tool, "arguments": requested.arguments, "status": finished.status}
+            self._get_facts(requested.parent).inner.append(facts)
 
     def _get_facts(self, call: str) -> _CallFacts:
         return self.facts.setdefault(call, _CallFacts())
