@@ -45,6 +45,7 @@ ARGUMENTS = {
     "write": {"file_path": "new.py", "contents": "y = 1\n"},
     "delete_file": {"target_file": "a.py"},
     "run_python": {"code": "open('made-by-command', 'w').close()"},
+    "run_code": {"code": "write('made-by-program', 'x')"},
     "edit_blocks": {
         "file_path": "a.py",
         "diff": "------- SEARCH\nx = 1\n=======\nx = 2\n+++++++ REPLACE\n",
@@ -81,6 +82,7 @@ NO_JOB = {
     "probe_add",
     "read_probe_log",
 }
+NEEDS_BOX = {"run_code"}  # there is none here
 LEAVES = {Access.PROPOSE: "shadow", Access.EXEC: "disk", Access.PLAN: "plan", Access.TODO: "todos"}
 CONFIRMED = Hypothesis(id="H1", statement="Cause 1", state="confirmed")
 
@@ -102,7 +104,7 @@ async def test_m1_a_tool_acts_only_where_its_mode_grants_it(tmp_path, mode, name
     before = case.tree()
     await case.turn()
     access = TOOLS[name].access
-    allowed = is_granted(mode, access, is_contained=False)
+    allowed = is_granted(mode, access, is_contained=False) and name not in NEEDS_BOX
     finished = case.of(ev.ToolFinished)[-1]
     assert finished.tool == name
     assert (finished.status != "denied") is allowed, case.results()[-1]

@@ -113,10 +113,11 @@ async def test_an_error_that_a_program_does_not_catch_ends_it_with_the_text_of_t
     code = "write('a.py', 'x = 1\\n')\nread_file('missing.py')\nprint('never')"
     case = await run(tmp_path, held, program(code))
     (result,) = case.results()
+    assert result.startswith("The program ended with exit code 1 · ")
     assert 'File "<program>", line 2, in <module>' in result
     assert "ToolError: missing.py does not exist" in result
     assert "never" not in result
-    assert result.endswith("[2 calls: write 1, read_file 1 (1 failed); what they did stays]")
+    assert "\n[2 calls: write 1, read_file 1 (1 failed); what they did stays]\nTraceback" in result
     assert case.of(ev.ToolFinished)[-1].status == "failed"
     assert list(case.state.changes) == ["a.py"]
 
@@ -178,8 +179,10 @@ async def test_a_question_of_a_program_reaches_the_user_and_its_answer_the_progr
 async def test_a_program_has_its_time_and_no_more(tmp_path, held):
     case = await run(tmp_path, held, program("write('a.py', '1')\nprint('on')\nwhile True: pass", timeout=1))
     (result,) = case.results()
-    assert result.startswith("on\n[timed out after 1 s of its own")
-    assert result.endswith("[1 call: write 1]")
+    assert result.startswith(
+        "The program timed out after 1 s of its own and was ended.\n[1 call: write 1; what they did"
+    )
+    assert result.endswith("]\non")
     assert case.of(ev.ToolFinished)[-1].status == "failed"
     assert list(case.state.changes) == ["a.py"]
 
@@ -265,7 +268,8 @@ async def test_what_is_no_call_ends_the_program(tmp_path, held, line):
         "sink = tools.parallel.__self__._channel._sink\nwhile data: data = data[os.write(sink, data):]\ntime.sleep(600)"
     )
     case = await run(tmp_path, held, program(code))
-    assert case.results()[0].startswith("before\n[ended after ")
+    assert case.results()[0].startswith("The program ended after ")
+    assert case.results()[0].endswith("]\nbefore")
     assert "is no call" in case.results()[0]
     assert case.of(ev.ToolFinished)[-1].status == "failed"
 

@@ -185,16 +185,11 @@ class RunCode(Tool[Runner], frozen=True, kw_only=True):
         if not self.code.strip():
             raise ToolInputInvalid("The program is empty.", hint="Give Python code.")
         result = await capability.run_program(self.code, self.subject(), time_limit=float(self.timeout))
-        seconds = f"{result.duration_ms / 1000:.1f} s"
-        if result.timed_out:
-            head = f"timed out after {self.timeout} s of its own and was ended; output until then"
-        elif result.exit_code is None:
-            head = _ENDS.get(result.ended, f"ended after {{}}: {result.ended}; output until then").format(seconds)
-        else:
-            head = f"{'ran' if result.exit_code == 0 else 'raised an exception'} · {seconds}"
-        notes = [f"[{head}]"] if result.exit_code is None else []
-        notes += [f"[{result.effects}{'; what they did stays' if result.exit_code else ''}]", *result.notes]
+        head = self._describe_end(result)
         output = result.output.rstrip("\n") if result.output.strip() else "(nothing printed)"
+        parts = [output, f"[{result.effects}]", *result.notes]
+        if result.exit_code != 0:
+            parts = [f"The program {head}.", f"[{result.effects}; what they did stays]", *result.notes, output]
         detail = TerminalDetail(
             command=self.code,
             directory=".",
@@ -204,9 +199,18 @@ class RunCode(Tool[Runner], frozen=True, kw_only=True):
             effects=result.effects,
         )
         return ToolOutcome(
-            content="\n".join((output, *notes)),
-            summary=f"{head.removesuffix('; output until then')} · {result.effects}",
+            content="\n".join(parts),
+            summary=f"{head} · {result.effects}",
             detail=detail,
             failed=result.exit_code != 0,
             spilled=result.spilled_path,
         )
+
+    def _describe_end(self, result: CommandResult) -> str:
+        seconds = f"{result.duration_ms / 1000:.1f} s"
+        if result.timed_out:
+            return f"timed out after {self.timeout} s of its own and was ended"
+        if result.exit_code is not None:
+            return f"{'ran' if result.exit_code == 0 else f'ended with exit code {result.exit_code}'} · {seconds}"
+        end = _ENDS.get(result.ended, f"ended after {{}}: {result.ended}")
+        return end.removesuffix("; output until then").format(seconds)
