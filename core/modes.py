@@ -43,7 +43,6 @@ _OUTWARD: Final = frozenset({Access.NET, Access.SPAWN, Access.EXTERNAL})  # limi
 _EVERY_MODE: Final = frozenset({Access.READ, Access.ASK, Access.EXEC, Access.JOB}) | _OUTWARD
 _NOTHING: Final = ModeRules(grants=frozenset(), keeps_effects=False)
 _COMMANDS: Final = frozenset({Access.EXEC, Access.JOB})
-_PROGRAMS: Final = "run_code"  # in no list, since many conversations never need it
 
 
 class Mode(StrEnum):
@@ -57,17 +56,12 @@ class Mode(StrEnum):
         mode.rules = rules
         return mode
 
-    AGENT = (
-        "agent",
-        ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PROPOSE}, keeps_effects=True, tools=(_PROGRAMS,)),
-    )
+    AGENT = "agent", ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PROPOSE}, keeps_effects=True)
     PLAN = (
         "plan",
-        ModeRules(
-            grants=_EVERY_MODE | {Access.TODO, Access.PLAN}, keeps_effects=False, tools=("update_plan", _PROGRAMS)
-        ),
+        ModeRules(grants=_EVERY_MODE | {Access.TODO, Access.PLAN}, keeps_effects=False, tools=("update_plan",)),
     )
-    ASK = "ask", ModeRules(grants=_EVERY_MODE, keeps_effects=False, tools=(_PROGRAMS,))
+    ASK = "ask", ModeRules(grants=_EVERY_MODE, keeps_effects=False)
     DEBUG = (
         "debug",
         ModeRules(
@@ -80,7 +74,6 @@ class Mode(StrEnum):
                 "probe_remove",
                 "reproduce",
                 "read_probe_log",
-                _PROGRAMS,
             ),
         ),
     )

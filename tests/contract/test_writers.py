@@ -105,6 +105,7 @@ WRITERS: dict[str, str] = {
     "core.sandbox.tiers.selection": "what the probe of the box found, in the state directory",
     "core.sandbox.inside.root_filesystem": BOX,
     "core.sandbox.inside.python_driver": BOX,
+    "core.sandbox.inside.program_driver": BOX,
     "core.sandbox.tiers.namespaces": STARTS,
     "core.engine.export.documents": "project: an export, a new file that the user names, or the one of --trajectory",
     "core.engine.session.closed_sessions": STATE,

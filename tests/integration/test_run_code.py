@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
-from core.config.settings import PermissionSettings, Settings
+from core.agent.context.program_offer import build_program_offer
+from core.config.settings import CommandSettings, ModelSettings, PermissionSettings, Settings
+from core.modes import Mode
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
+from core.protocol.tools import ToolSettings
 from core.sandbox.box import Box, Tier
 from core.sandbox.tiers.namespaces import NamespaceBox
 from core.shell.program_run import MAX_CALLS
@@ -329,12 +333,35 @@ async def test_without_a_box_there_is_no_program_and_nobody_is_asked(tmp_path):
         "Not run: Programs can't be sandboxed on this machine, so none runs. Call the tools one by one."
     ]
     assert case.of(ev.ApprovalRequested) == []
-    assert "run_code" not in case.model.requests[0].messages[0].content
 
 
-async def test_the_model_is_told_of_programs_where_they_can_run(tmp_path, held):
-    case = await run(tmp_path, held, program("print(1)"))
-    assert '<tool name="run_code">' in case.model.requests[0].messages[0].content
+@pytest.mark.parametrize("mode", list(Mode))
+async def test_the_model_is_told_of_programs_once_where_they_can_run(tmp_path, held, mode):
+    case = Case(tmp_path, says("One."), says("Two."), box=held, mode=mode.value)
+    case.session.offers = (build_program_offer(case.session),)
+    await case.turn()
+    case.emit(ev.ModeChanged(mode="debug"))
+    await case.turn()
+    await case.session.terminal.close()
+    said = "\n".join(message.content for message in case.messages)
+    assert said.count("<available_programs>\n`run_code` is not in your list") == 1
+    assert "ToolError" in said
+
+
+@pytest.mark.parametrize("why", ["box", "human", "off", "short", "tags"])
+async def test_the_model_is_told_of_no_program_that_could_not_run(tmp_path, held, why):
+    settings = {
+        "human": Settings(commands=CommandSettings(policy="human")),
+        "off": Settings(tools={"run_code": ToolSettings(enabled=False)}),
+        "tags": Settings(models={"directed/m": ModelSettings(dialect="tags")}),
+    }.get(why)
+    case = Case(tmp_path, says("One."), box=None if why == "box" else held, settings=settings)
+    if why == "short":
+        case.session.routes.current = replace(case.session.routes.current, window=8_000)
+    case.session.offers = (build_program_offer(case.session),)
+    await case.turn()
+    await case.session.terminal.close()
+    assert "run_code" not in "\n".join(message.content for message in case.messages)
 
 
 async def test_a_program_is_a_command_to_rules_and_policy(tmp_path, held):
@@ -356,3 +383,43 @@ async def test_an_unattended_session_runs_programs(tmp_path, held):
     await case.turn()
     await case.session.terminal.close()
     assert case.results()[0] == "1\n[2 calls: write 1, run_terminal_cmd 1]"
+
+
+SMALL = """
+import sys
+def attempt(function):
+    try:
+        return function()
+    except (TypeError, ToolError) as error:
+        return f"{type(error).__name__}: {error}"
+print(attempt(lambda: read_file("a.txt", 1, 1, 4)))
+print(attempt(lambda: read_file("a.txt", target_file="b.txt")))
+print(attempt(lambda: read_file(b"a.txt")))
+print(attempt(lambda: read_file("a.txt", size=3)))
+print(attempt(lambda: tools.read_fil(target_file="a.txt")))
+print(attempt(lambda: tools.Read(path="a.txt")))
+print(attempt(lambda: read_file("a.txt", offset=2, limit=1)), end="")
+print(list_dir("."), glob_file_search("*.txt"), grep("t.o", output_mode="count"))
+import pathlib
+print(read_file(pathlib.Path("a.txt")).splitlines())
+"the value of the last line"
+"""
+
+
+async def test_functions_take_what_the_tools_take(tmp_path, held):
+    case = await run(tmp_path, held, program(SMALL), files={"a.txt": "one\ntwo\n"})
+    lines = case.results()[0].splitlines()
+    assert lines.pop(4).startswith("ToolError: There is no tool 'read_fil'. Did you mean read_file")
+    assert lines[:9] == [
+        "TypeError: read_file: give the arguments by name (target_file, offset, limit)",
+        "TypeError: read_file: target_file is given twice",
+        "TypeError: an argument is no text, number, list or dict, but bytes",
+        "ToolError: read_file has no argument 'size'. Its arguments: target_file, offset, limit, explanation, "
+        "should_read_entire_file, end_line.",
+        "one",
+        "two",
+        "two",
+        "['a.txt'] ['a.txt'] {'a.txt': 1}",
+        "['one', 'two']",
+    ]
+    assert "the value of the last line\n[" in case.results()[0]

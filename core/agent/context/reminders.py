@@ -11,7 +11,6 @@ from core.agent.base.permissions import CallPermissions
 from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.memory import ModelMemory, SteerContext
 from core.config.settings import DialectName
-from core.modes import Access
 from core.prompts import load_tool_text, render
 from core.protocol.attachment_labels import find_attachments
 from core.protocol.documents import Question, QuestionAnswer
@@ -33,7 +32,7 @@ from core.sandbox.results import describe_end
 from core.state.session import SessionState
 from core.text.lines import clip
 from core.tools.builtin.dialogue import format_answers
-from core.tools.toolset import COMMAND_TOOLS, Toolset
+from core.tools.toolset import Toolset
 
 NO_CONTEXT = SteerContext("")
 MAX_QUESTION = 200  # characters of a question that is quoted before its answer
@@ -95,30 +94,9 @@ class Reminders(Struct, frozen=True):
         circumstances = render(
             "reminders/circumstances", mode=mode, tier=tier.value, tools=self.tools.disabled, attended=self.is_attended
         )
-        mode_tools = self._render_mode_tools(mode)
+        mode_tools = _render_mode_tools(self.tools, mode, self.get_dialect())
         text = "\n\n".join(filter(None, (instructions, circumstances, mode_tools)))
         return render("reminders/mode", mode=mode, previous=announced_mode, text=text)
-
-    def _render_mode_tools(self, mode: str) -> str:
-        """Render the tools that come with a mode and are in no list, "" for the `command` dialect, which has none."""
-        dialect, names = self.get_dialect(), self.tools.deferred.get(mode, ())
-        texts = [
-            {"name": name, "text": self.tools.describe(name, load_tool_text(name))}
-            for name in names
-            if name not in COMMAND_TOOLS or self._can_run_programs(name, dialect)
-        ]
-        if not texts or dialect == "command":
-            return ""
-        return render("reminders/mode_tools", tools=texts, in_text=dialect == "tags")
-
-    def _can_run_programs(self, name: str, dialect: DialectName) -> bool:
-        """True if programs of the model can run here, and the model is one that writes them."""
-        permissions = self.permissions
-        if not permissions.terminal.is_contained or permissions.settings.commands.policy == "human":
-            return False
-        is_granted = permissions.is_tool_granted(name) and permissions.is_granted(Access.EXEC)
-        is_able = dialect == "native" and not self.memory.variants.is_short(self.state.model)
-        return is_able and is_granted and permissions.find_tool_settings(name).enabled
 
     def _find_previous_mode(self) -> str:
         """Return the mode that the conversation so far is about, if it is not the present one; "" = there is none."""
@@ -200,6 +178,14 @@ class Reminders(Struct, frozen=True):
         announced.update({keys[change.path]: change.conflict for change in conflicts})
         settled = [path for path, change in changes.items() if not change.conflict and announced.pop(keys[path], "")]
         return {"conflicts": tuple(conflicts), "settled": tuple(settled)}
+
+
+def _render_mode_tools(tools: Toolset, mode: str, dialect: DialectName) -> str:
+    """Render the tools that come with a mode and are in no list, "" for the `command` dialect, which has none."""
+    if mode not in tools.deferred or dialect == "command":
+        return ""
+    texts = [{"name": name, "text": tools.describe(name, load_tool_text(name))} for name in tools.deferred[mode]]
+    return render("reminders/mode_tools", tools=texts, in_text=dialect == "tags")
 
 
 def format_job_end(job: JobEnded) -> str:

@@ -13,6 +13,7 @@ from core.agent.base.routes import Route, TurnRoutes
 from core.agent.context.memory import ModelMemory
 from core.agent.context.offers import Offer
 from core.agent.context.prefix import PromptSetup
+from core.agent.context.program_offer import build_program_offer
 from core.agent.context.skills import build_skill_offer
 from core.agent.context.turn_context import AskAgent, BuildTarget, TurnContext
 from core.agent.gate.web_opening import build_web_offer, open_web
@@ -215,6 +216,7 @@ def _install_context(session: Session, context: TurnContext) -> TurnContext:
         directory_offer,
         servers,
         build_web_offer(context),
+        build_program_offer(context),
         *session.offers,
     )
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}

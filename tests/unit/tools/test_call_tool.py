@@ -64,7 +64,7 @@ async def test_the_tool_list_stays_and_the_reminder_of_the_mode_describes_the_re
         described_names = [
             name for names in TOOLS.deferred.values() for name in names if f'<tool name="{name}">' in sent(case, number)
         ]
-        assert sorted(described_names) == sorted(set(expected_names) - {"run_code"}), "there is no box for programs"
+        assert sorted(described_names) == sorted(expected_names)
     assert "call_tool" in sent(case, 1)
 
 

@@ -1,0 +1,35 @@
+"""The offer of programs (`run_code`), which are in no list: many conversations never need one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from core.agent.context.offers import Offer
+from core.agent.context.turn_context import TurnContext
+from core.modes import Access
+from core.prompts import load_tool_text, render
+from core.tools.builtin.terminal.run_terminal_cmd import RunCode
+
+TAG: Final = "available_programs"
+
+
+def build_program_offer(context: TurnContext) -> Offer:
+    """Build the offer of programs, which is empty where none can run, and for models that hardly write them."""
+
+    async def describe() -> str:
+        await context.terminal.find_box()
+        if not _can_run(context) or context.dialect != "native":
+            return ""
+        if context.memory.variants.is_short(context.routes.current.id):
+            return ""
+        return render("programs", text=context.tools.describe(RunCode.name, load_tool_text(RunCode.name)))
+
+    return Offer(TAG, describe)
+
+
+def _can_run(context: TurnContext) -> bool:
+    permissions, name = context.permissions, RunCode.name
+    if not context.terminal.is_contained or context.settings.commands.policy == "human":
+        return False
+    is_on = name not in context.tools.disabled and permissions.find_tool_settings(name).enabled
+    return is_on and permissions.is_tool_granted(name) and permissions.is_granted(Access.EXEC)
