@@ -410,7 +410,7 @@ async def test_functions_take_what_the_tools_take(tmp_path, held):
     case = await run(tmp_path, held, program(SMALL), files={"a.txt": "one\ntwo\n"})
     lines = case.results()[0].splitlines()
     assert lines.pop(4).startswith("ToolError: There is no tool 'read_fil'. Did you mean read_file")
-    assert lines[:9] == [
+    assert lines[:10] == [
         "TypeError: read_file: give the arguments by name (target_file, offset, limit)",
         "TypeError: read_file: target_file is given twice",
         "TypeError: an argument is no text, number, list or dict, but bytes",
@@ -418,6 +418,7 @@ async def test_functions_take_what_the_tools_take(tmp_path, held):
         "should_read_entire_file, end_line.",
         "one",
         "two",
+        "",
         "two",
         "['a.txt'] ['a.txt'] {'a.txt': 1}",
         "['one', 'two']",
