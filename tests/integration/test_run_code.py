@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from core.agent.context.program_offer import build_program_offer
 from core.config.settings import CommandSettings, ModelSettings, PermissionSettings, Settings
+from core.engine.export.trajectory import StepReader
 from core.modes import Mode
 from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
@@ -16,6 +17,8 @@ from core.protocol.tools import ToolSettings
 from core.sandbox.box import Box, Tier
 from core.sandbox.tiers.namespaces import NamespaceBox
 from core.shell.program_run import MAX_CALLS
+from core.state.review import ReviewState
+from core.state.session import SessionState
 from tests.support.agent_case import Case, calls, says
 from tests.support.history import faults
 
@@ -424,3 +427,14 @@ async def test_functions_take_what_the_tools_take(tmp_path, held):
         "['one', 'two']",
     ]
     assert "the value of the last line\n[" in case.results()[0]
+
+
+async def test_an_export_has_the_calls_of_a_program_with_the_call_that_ran_it(tmp_path, held):
+    case = await run(tmp_path, held, program("write('a.py', '1')\nread_file('gone')"))
+    reader = StepReader(SessionState(review=ReviewState()))
+    for number, event in enumerate(event for event in case.events if not isinstance(event, ev.LossyEvent)):
+        reader.apply(ev.Envelope(seq=number + 1, session="ses_1", at=1, event=event, turn="turn_1"))
+    (call,) = [call for step in reader.list_steps() for call in step.tool_calls or ()]
+    (facts,) = [facts.inner for facts in reader.facts.values() if facts.inner]
+    assert [(fact["tool"], fact["status"]) for fact in facts] == [("write", "completed"), ("read_file", "failed")]
+    assert reader.facts[call.tool_call_id].inner == facts

@@ -262,3 +262,15 @@ async def test_edits_between_which_the_conversation_can_be_taken_back_to_stay_ap
     edits = [*edit_events("a", "p.py", "1", "2"), point, *edit_events("b", "p.py", "2", "3")]
     async with stage([*recorded.opening(), START, *edits]) as on:
         assert sum("Edited p.py" in line for line in on.lines()) == 2
+
+
+async def test_a_call_of_a_program_is_indented_below_it(stage):
+    events = [
+        replace(event, parent="program") if isinstance(event, e.ToolRequested) else event
+        for event in call(*READ, "lines 1-60 of 320", "completed")
+    ]
+    async with stage([*recorded.opening(), START, *call(*READ, "lines 1-60 of 320", "completed")]) as on:
+        (plain,) = [line for line in on.lines() if "Read rich" in line]
+    async with stage([*recorded.opening(), START, *events]) as on:
+        (inner,) = [line for line in on.lines() if "Read rich" in line]
+    assert inner.index("▸") == plain.index("▸") + 2
