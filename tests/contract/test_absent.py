@@ -67,6 +67,7 @@ def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capabil
     }
     assert {name for name in users if not name.startswith("core.mcp")} <= {
         "core.engine.shared.project_trust",  # which entries a file has, so that a change of one is asked about
+        "core.engine.configuration.foreign_files",  # which servers of other agents are used
         "core.engine.configuration.settings_lint",  # which entries are wrong
         "core.cli.doctor",  # whether there is a browser
         "core.cli.mcp",  # what the user does with them

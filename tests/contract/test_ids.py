@@ -30,7 +30,7 @@ TEXTS = {
     *("Option.id", "Question.id", "Hypothesis.id", "Probe.id", "ProbeRemoved.ids", "ToolCall.id", "PlanComment.id"),
     *("HookRan.id", "HookRow.id", "ModelChoice.id", "ProviderStatus.id", "JobInfo.id", "ContextPart.id"),
     # Compared with a digest of ours, and nothing else.
-    *("ServerControl.digest", "ServerRow.digest", "ApprovalRequested.digest", "SavedRule.digest"),
+    *("ServerControl.digest", "GoalChecked.digest", "ServerRow.digest", "ApprovalRequested.digest", "SavedRule.digest"),
     # Made here and never decoded.
     *("AcceptedEdit.id", "AcceptedEdit.turn", "CommandLayer.id"),
 }

@@ -39,8 +39,8 @@ PLACES = (
     Place(
         "a window more than 80 % full looks like any other",
         "tui/widgets/status_bar.py",
-        "if used_tokens / window > 0.8 else",
-        "if used_tokens / window > 0.95 else",
+        "if used_tokens / room > 0.8 or",
+        "if used_tokens / room > 0.95 or",
         "tests/tui/test_status_bar.py::test_a_window_of_which_more_than_80_percent_are_used_is_warned_of",
         had_none=True,
     ),

@@ -49,7 +49,8 @@ from core.tools.arguments import parse_call
 from core.tools.base import Tool
 from core.tools.builtin.terminal.command_arguments import prefix_cd
 from core.tools.builtin.terminal.run_terminal_cmd import RunCode, RunTerminalCmd
-from core.tools.call_tool import translate_call, unwrap_call
+from core.tools.call_tool import unwrap_call
+from core.tools.foreign_calls import translate_call
 from core.tools.toolset import NOT_IN_PROGRAMS, Toolset
 
 CANCEL_PATIENCE = 0.2  # seconds that a cancelled tool has to clean up
@@ -188,6 +189,8 @@ class Gate:
             tool_type = self.tools.find(call.request.name)
             call.name, call.access = tool_type.name, tool_type.access
             parsed_call = parse_call(tool_type, call.request.arguments)
+            if call.parent and parsed_call.ignored:  # nobody reads notes there
+                raise ToolInputInvalid(f"{call.name} has no argument {parsed_call.ignored[0]!r}.")
             is_restart = isinstance(parsed_call.tool, RunTerminalCmd) and parsed_call.tool.is_restart
             call.tool, call.notes = self._prefix_cd(parsed_call.tool), (*parsed_call.notes, *[RESTARTED] * is_restart)
             call.subject = call.tool.subject()
