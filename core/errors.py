@@ -74,7 +74,13 @@ class ProviderError(AgentTuiError, code="provider_failed"):
 
 
 class ContextOverflow(ProviderError, code="context_overflow"):
-    """The request is larger than the model's context window."""
+    """The request is larger than the model's context window. `window`, `tokens`: of the model and of the request as the
+    server counts them, 0 = it did not say so."""
+
+    def __init__(self, message: str, *, hint: str = "", window: int = 0, tokens: int = 0) -> None:
+        super().__init__(message, hint=hint)
+        self.window = window
+        self.tokens = tokens
 
 
 class ToolInputInvalid(AgentTuiError, code="tool_input_invalid"):

@@ -6,6 +6,7 @@ from typing import Final
 
 from core.protocol.events import IndexStatus
 from core.text.counting import count
+from core.text.display_names import shorten_model
 from tui.text import fit_line
 
 REMEDY: Final = "`agent-tui index build` rebuilds it."
@@ -38,7 +39,8 @@ def describe_search_limits(status: IndexStatus) -> str:
     error; "" = none."""
     if status.state != "ready" or not status.problem:
         return ""
-    coverage = f"{fit_line(status.model, 60)} knows {status.known_to_model:,} of {count('piece', status.chunks)}. "
+    name = fit_line(shorten_model(status.model), 60)
+    coverage = f"{name} knows {status.known_to_model:,} of {count('piece', status.chunks)}. "
     return f"{coverage if status.model else ''}{fit_line(status.problem, 200)}"
 
 
@@ -53,7 +55,7 @@ def describe_index(status: IndexStatus) -> tuple[str, str]:
     coverage = "" if share >= 1.0 else f", {share:.0%} searchable by meaning so far"
     problem = f" {fit_line(status.problem, 200)}" if status.problem else ""
     if status.model:
-        problem = f" {fit_line(status.model, 60)} knows {status.known_to_model:,} of them.{problem}"
+        problem = f" {fit_line(shorten_model(status.model), 60)} knows {status.known_to_model:,} of them.{problem}"
     return (
         f"The index is ready: {count('file', status.indexed)}, {count('piece', status.chunks)}{coverage}.{problem}",
         "",

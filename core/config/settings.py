@@ -41,7 +41,8 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `{model}` in `base_url` stands for the model's name. `api_key_env` names the environment variable of the key,
     `key_command` prints the key; a configuration file never contains a key. `key_header`: the header of the key, "" =
     the protocol's own. `query`: parameters of every request. `wire`: which of OpenAI's two protocols, "" = responses at
-    OpenAI's own host, chat completions elsewhere.
+    OpenAI's own host, chat completions elsewhere. `timeout`: seconds in which a server may send nothing, 0 = by where
+    it is.
     """
 
     base_url: str = ""
@@ -52,6 +53,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     query: dict[str, str] = field(default_factory=dict)
     kind: Literal["", "openai", "anthropic"] = ""
     wire: Literal["", "chat", "responses"] = ""
+    timeout: Amount = 0.0
 
 
 class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -71,11 +73,13 @@ class Price(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class ModelSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One model, by its id `provider/name`. `dialect`: the form of its tool calls; "" = native function calls, unless
     the model is known to have none. `edits`: the edit format it is offered; "" = the best one for models of its name.
-    `price`: None = from the program's price list."""
+    `price`: None = from the program's price list. `max_answer`: the most tokens of one answer, 0 = the program's choice
+    for a server of the user's own, and the API's for all others."""
 
     dialect: DialectName | Literal[""] = ""
     edits: EditFormat | Literal[""] = ""
     price: Price | None = None
+    max_answer: Count = 0
 
 
 class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

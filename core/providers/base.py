@@ -94,6 +94,13 @@ class ToolCallDelta(Struct, frozen=True):
     arguments: str = ""
 
 
+class PromptProgress(Struct, frozen=True):
+    """The server has read `processed` of the `total` tokens of the prompt."""
+
+    processed: int
+    total: int
+
+
 class UsageReport(Struct, frozen=True):
     """The latest count of this call's tokens; a later report replaces an earlier one."""
 
@@ -124,7 +131,9 @@ class StreamEnd(Struct, frozen=True):
     reason: FinishReason
 
 
-Delta = TextDelta | ReasoningDelta | ToolCallDelta | UsageReport | RequestReport | AnswerReport | StreamEnd
+Delta = (
+    TextDelta | ReasoningDelta | ToolCallDelta | PromptProgress | UsageReport | RequestReport | AnswerReport | StreamEnd
+)
 
 
 class ModelInfo(Struct, frozen=True, kw_only=True):
@@ -190,6 +199,15 @@ class WarmingProvider(Protocol):
 
     async def warm_up(self, request: ModelRequest) -> Usage:
         """Have the API read a request, and return what that used. Raises `ProviderError`."""
+
+
+@runtime_checkable
+class LearningProvider(Protocol):
+    """A model API that may say what a model can do before it is asked anything."""
+
+    async def learn(self, model: str, *, private: bool = False, load: bool = False) -> None:
+        """Take in what the server says of a model now. `private`: nothing of it is saved; `load`: a server that only
+        knows the window of a loaded model loads it."""
 
 
 class Suggestion(Struct, frozen=True, kw_only=True):

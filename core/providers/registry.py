@@ -21,7 +21,8 @@ from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, find_capabilities, load_catalogue
 from core.providers.catalog.presets import KNOWN, Kind, ProviderPreset, find_preset
 from core.providers.connection import keys
-from core.providers.connection.endpoint import Endpoint, is_openai_host
+from core.providers.connection.addresses import is_listening, is_loopback
+from core.providers.connection.endpoint import LOCAL_STALL_SECONDS, STALL_SECONDS, Endpoint, is_openai_host
 from core.providers.hosted_agents import ACP, HostedAgentProvider, find_agent
 from core.secrets import register_secret
 
@@ -140,6 +141,7 @@ def build_endpoint(provider: str, settings: Settings, model: str = "") -> Endpoi
         key_command=command,
         key_header=provider_settings.key_header or preset.key_header,
         headers=provider_settings.headers,
+        stall_seconds=provider_settings.timeout or (LOCAL_STALL_SECONDS if is_loopback(base_url) else STALL_SECONDS),
         query=({"api-version": version} if version else {}) | provider_settings.query,
     )
 
@@ -184,7 +186,10 @@ def _find_usual_url(preset: ProviderPreset) -> str:
     """Return the address of a provider that nobody has configured. `AGENT_TUI_LOCAL_SERVERS` stands for the usual ports
     of all model servers of this machine, so that what happens to run there can be kept out."""
     local = _read_variable(LOCAL_SERVERS) if preset.local else ""
-    return f"http://{local}/v1" if local else preset.base_url
+    if local or not preset.next_port:
+        return f"http://{local}/v1" if local else preset.base_url
+    next_url = f"http://127.0.0.1:{preset.next_port}/v1"
+    return next_url if is_listening(preset.next_port) else preset.base_url
 
 
 def _parse_ollama_host(host: str) -> str:

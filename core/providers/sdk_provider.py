@@ -10,14 +10,16 @@ import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, ClassVar, Final
 
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, ContextOverflow
 from core.protocol.messages import WireProtocol
 from core.providers.base import Delta, ModelInfo, ModelRequest
-from core.providers.catalog import listing, reported
+from core.providers.catalog import reported, server_reports
 from core.providers.catalog.capabilities import Capabilities, find_capabilities
 from core.providers.connection import keys, lean_import
+from core.providers.connection.addresses import is_loopback
 from core.providers.connection.endpoint import Endpoint, add_similar_names, build_http_client, build_timeouts
 from core.providers.connection.event_stream import build_stream_class
 from core.providers.connection.failures import Api, SilentTooLong, build_exception_error
@@ -74,6 +76,8 @@ class SdkProvider(ABC):
             failure = build_exception_error(error, self._build_api(request.model), has_started=has_started)
             if failure.code == "key_rejected":
                 await self._forget_key()
+            if isinstance(failure, ContextOverflow):
+                await self._remember_window(request, failure.window)
             raise await add_similar_names(failure, self, request.model) from None
 
     async def list_models(self) -> tuple[ModelInfo, ...]:
@@ -93,6 +97,22 @@ class SdkProvider(ABC):
         if client is not None:
             await client.close()
 
+    async def learn(self, model: str, *, private: bool = False, load: bool = False) -> None:
+        """Ask a server of this machine what it says of a model, and any other server of the user's own once, as long as
+        the window is not known; a server that does not answer soon is not waited for. The makers' own APIs are asked
+        after an answer."""
+        base_url = self._endpoint.base_url
+        if not is_loopback(base_url):
+            report = reported.load_reported(base_url, model)
+            is_known = report is not None and report.context_window > 0
+            if self._endpoint.needs_key or private or is_known or model in self._asked:
+                return
+        self._asked.add(model)
+        with contextlib.suppress(AgentTuiError):  # Without a key, the request will say so.
+            secret, _ = await asyncio.to_thread(self._endpoint.load_key)
+            server = server_reports.AskedServer(self._endpoint, secret, self.sdk)
+            await server_reports.fetch_reports(server, model, keep=not private, load=load)
+
     def _refresh_capabilities(self, request: ModelRequest) -> None:
         """Fetch the model's capabilities in the background after an answer, unless they were fetched lately."""
         if request.private or request.model in self._asked:
@@ -107,7 +127,14 @@ class SdkProvider(ABC):
             return
         with contextlib.suppress(AgentTuiError):  # The key of a moment ago is gone.
             secret, _ = await asyncio.to_thread(self._endpoint.load_key)
-            await listing.fetch_capabilities(self._endpoint, secret, self.sdk, model)
+            await server_reports.fetch_reports(server_reports.AskedServer(self._endpoint, secret, self.sdk), model)
+
+    async def _remember_window(self, request: ModelRequest, window: int) -> None:
+        """Store the window that a server of the user's own named in a refusal; the makers' windows are listed."""
+        if window and not self._endpoint.needs_key:
+            reports = {request.model: reported.ReportedCapabilities(context_window=window)}
+            save = partial(reported.save_reports, keep=not request.private)
+            await asyncio.to_thread(save, self._endpoint.base_url, reports)
 
     async def _forget_key(self) -> None:
         """Make the next call look for the key again, since the keys of a command may expire within an hour."""

@@ -174,9 +174,10 @@ def to_one_line(text: str) -> str:
 
 
 def shorten_model(model: str) -> str:
-    """Return the id of a model; of a script only its file name, because a path reveals the user's machine."""
+    """Return the id of a model; of a file only its name, because a path says little and reveals the user's machine."""
     provider, _, name = model.partition("/")
-    return f"{provider}/{name.rpartition('/')[2]}" if provider == "scripted" else model
+    is_file = provider == "scripted" or name.startswith("/") or name.lower().endswith(".gguf")
+    return f"{provider}/{name.rstrip('/').rpartition('/')[2]}" if is_file else model
 
 
 @lru_cache(maxsize=4_096)

@@ -99,6 +99,7 @@ async def test_an_error_in_the_middle_is_told_and_the_step_tried_again(project, 
 @on_every_wire
 async def test_silence_is_a_time_out_that_is_told_and_tried_again(project, monkeypatch, wire):
     monkeypatch.setattr("core.providers.connection.event_stream.SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr("core.providers.registry.LOCAL_STALL_SECONDS", 120.0)
     silent = Step(text=MUCH, hang="text")
     server, seen = await talk(monkeypatch, project, wire, silent, SAID, SAID)
     assert codes(seen) == ["stalled"]

@@ -226,13 +226,13 @@ async def test_a_refusal_of_thoughts_has_a_code_of_its_own(message):
 
 
 async def test_after_the_first_answer_the_api_is_asked_what_the_model_can_do(monkeypatch):
-    heard, loop, save_reported = asyncio.Event(), asyncio.get_running_loop(), told.save_reported
+    heard, loop, save_reports = asyncio.Event(), asyncio.get_running_loop(), told.save_reports
 
     def remembered(*told_of, **fields):
-        save_reported(*told_of, **fields)
+        save_reports(*told_of, **fields)
         loop.call_soon_threadsafe(heard.set)
 
-    monkeypatch.setattr(told, "save_reported", remembered)
+    monkeypatch.setattr(told, "save_reports", remembered)
     async with provider_server(["One.", "Two.", "Three."], models=["claude-opus-5-5", "claude-haiku-5-5"]) as server:
         able = partial(find_capabilities, "anthropic", "claude-haiku-5-5", wire="messages", origin=server.anthropic_url)
         assert able().context_window == 1_000_000

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import re
 import subprocess
 import sys
 
@@ -10,11 +9,7 @@ import pytest
 
 from core.config.settings import ProviderSettings, Settings
 from core.providers.catalog import listing
-from core.providers.catalog import reported as told
-from core.providers.catalog.capabilities import find_capabilities
-from core.providers.catalog.listing import fetch_capabilities
 from core.providers.catalog.presets import KNOWN
-from core.providers.connection.endpoint import Endpoint
 from core.providers.discovery import discover_models
 from tests.support.provider_server import provider_server
 
@@ -176,23 +171,3 @@ def test_the_search_imports_no_sdk():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=30)
     assert done.stdout.strip() == "[]"
-
-
-async def test_ollama_is_asked_of_one_model_and_openai_of_none():
-    asked = []
-
-    async def serve(reader, writer):
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(re.search(rb"(?i)content-length: (\d+)", head)[1])
-        asked.append((head.split(b"\r\n")[0], await reader.readexactly(length)))
-        writer.write(b'HTTP/1.0 200 OK\r\n\r\n{"capabilities":["completion","tools"]}')
-        writer.close()
-
-    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
-        origin = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        for name, url in (("ollama", origin), ("openai", "https://api.openai.com/v1")):
-            await fetch_capabilities(Endpoint(id=name, label=name, base_url=url), None, "openai", "tiny")
-            assert not told.is_due(url, "tiny")
-    assert asked == [(b"POST /api/show HTTP/1.0", b'{"model": "tiny"}')]
-    able = find_capabilities("ollama", "tiny", wire="chat", origin=origin)
-    assert (able.tools, able.images) == (True, False)

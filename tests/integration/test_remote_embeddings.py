@@ -144,7 +144,7 @@ async def test_a_search_from_the_shell_compares_by_the_model_that_sessions_have_
     await asyncio.to_thread(run, words)
     output = capsys.readouterr()
     assert "work/small-embed has 0 pieces of the project. Until it has nine tenths" in output.err
-    assert not server.asked, "a search from the shell fetches no vectors of the project"
+    assert server.texts == ["where do letters go"], "a search from the shell fetches no vectors of the project"
     async with session_in(project, access()) as (engine, session):
         engine._load().services.models = type(engine._models)()  # the real providers
         await fill(engine, session)

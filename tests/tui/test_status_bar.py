@@ -15,6 +15,8 @@ from core.state.session import TurnState
 from tests.support import recorded
 from tui.slash_commands import find_action
 from tui.state import ViewState
+from tui.state.fold import show_event
+from tui.state.view import ModelWait
 from tui.widgets.status_bar import StatusBar, StatusFact, list_facts
 
 
@@ -194,3 +196,64 @@ async def test_the_page_of_the_status_tells_all_facts_with_what_leads_to_more(st
         page_text = str(on.app.screen.query_one("VerticalScroll > Static", Static).content)
     for phrase in ("Mode: agent  /mode", "Model: scripted/demo  /model", "Review: 2 hunks pending  ctrl+r"):
         assert phrase in page_text
+
+
+# The wait for a model
+
+
+def working() -> ViewState:
+    state = ViewState(model="llamacpp//models/smol.gguf")
+    state.turns.append(TurnState(id="turn_1", prompt="Hello", mode="agent", step=1, seq=1, model="", started=0))
+    return state
+
+
+async def shown_of(*waits: ModelWait, after: float = 0.0) -> str:
+    """The bar, so many seconds after it has seen the first wait."""
+    async with Bar().run_test(size=(160, 3)) as pilot:
+        bar, state = pilot.app.query_one(StatusBar), working()
+        for wait in waits:
+            state.wait = wait
+            bar.show(state, "")
+        bar._wait_start = (bar._wait_start[0], bar._wait_start[1] - after)
+        return bar.render().plain
+
+
+async def test_a_prompt_that_is_read_slowly_is_told_with_its_share_and_its_time():
+    assert "step 1 · prompt 25%" in await shown_of(ModelWait(7), ModelWait(7, 500, 2_000))
+    assert "step 1 · prompt 25% · 1 min 23 s" in await shown_of(ModelWait(7, 500, 2_000), after=83)
+    assert "step 1 · 12 s" in await shown_of(ModelWait(7, 2_000, 2_000), after=12)
+
+
+async def test_a_short_wait_is_not_told():
+    bar = await shown_of(ModelWait(7))
+    assert "step 1" in bar
+    assert "·" not in bar.partition("step 1")[2]
+
+
+async def test_the_next_model_call_is_timed_from_its_own_start():
+    async with Bar().run_test(size=(160, 3)) as pilot:
+        bar, state = pilot.app.query_one(StatusBar), working()
+        state.wait = ModelWait(7)
+        bar.show(state, "")
+        bar._wait_start = (7, bar._wait_start[1] - 60)
+        state.wait = ModelWait(9)
+        bar.show(state, "")
+        assert "min" not in bar.render().plain
+
+
+def test_a_wait_ends_with_the_first_words():
+    view = ViewState()
+    for seq, event in enumerate((e.StepStarted(step=1), e.PromptRead(processed=5, total=9)), 1):
+        show_event(view, e.Envelope(seq=seq, session="ses_1", at=seq, event=event))
+    assert view.wait == ModelWait(1, 5, 9)
+    show_event(
+        view, e.Envelope(seq=3, session="ses_1", at=3, event=e.DocumentStarted(id="doc_1", sequence=1, kind="text"))
+    )
+    assert view.wait is None
+
+
+async def test_a_model_of_a_file_is_shown_by_its_name():
+    async with Bar().run_test(size=(160, 3)) as pilot:
+        bar = pilot.app.query_one(StatusBar)
+        bar.show(working(), "")
+        assert "llamacpp/smol.gguf" in bar.render().plain

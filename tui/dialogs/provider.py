@@ -14,6 +14,7 @@ from core.patterns import compile_lazily
 from core.protocol.commands import ProviderConfigure
 from core.protocol.models import ProviderStatus
 from core.protocol.queries import ModelsAnswer
+from core.text.display_names import shorten_model
 from tui.bridge import SessionRequest
 from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings
@@ -142,7 +143,7 @@ class WelcomeDialog(Dialog[WelcomeAnswer]):
     def _pick_model(self) -> None:
         from tui.dialogs.picker import PickerDialog, PickerOption
 
-        choices = [PickerOption(model.id, model.id, model.source) for model in self._models.models]
+        choices = [PickerOption(model.id, shorten_model(model.id), model.source) for model in self._models.models]
         _ = self.app.push_screen(PickerDialog("Choose a model", choices), self._take_model)
 
     def _take_model(self, model: str | None) -> None:

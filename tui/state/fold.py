@@ -15,7 +15,7 @@ from core.state.fold import SHARED_STEPS, apply_event
 from core.state.goals import format_check, format_end
 from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
-from tui.state.view import MAX_LIVE_RECORDS, PendingRetry, QuestionLocation, ViewState
+from tui.state.view import MAX_LIVE_RECORDS, ModelWait, PendingRetry, QuestionLocation, ViewState
 
 RETRY_REASONS: Final = {
     "rate_limited": "rate limit",
@@ -67,18 +67,28 @@ def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnSt
         view.model_choices.route = events.RouteTaken(model=event.model)  # a log without routes names it here alone
 
 
+def _start_step(view: ViewState, envelope: events.Envelope, _: events.StepStarted) -> None:
+    view.wait = ModelWait(envelope.seq)
+
+
+def _read_prompt(view: ViewState, _: events.Envelope, event: events.PromptRead) -> None:
+    if view.wait is not None:
+        view.wait = ModelWait(view.wait.seq, event.processed, event.total)
+
+
 def _finish_step(view: ViewState, _: events.Envelope, event: events.StepFinished) -> None:
-    view.retry = None
+    view.retry = view.wait = None
     view.context_used = event.context_tokens or view.context_used
 
 
 def _retry_step(view: ViewState, envelope: events.Envelope, event: events.StepRetried) -> None:
     view.transcript.retry_step(envelope, event)
     view.retry = PendingRetry(event.delay_ms, envelope.seq, RETRY_REASONS.get(event.code, "failed"))
+    view.wait = ModelWait(envelope.seq)
 
 
 def _finish_turn(view: ViewState, envelope: events.Envelope, event: events.TurnFinished) -> None:
-    view.retry = None
+    view.retry = view.wait = None
     view.transcript.finish_turn(envelope, event)
     view.stale_receipts.add(envelope.turn)
     view.debug.end()
@@ -120,7 +130,7 @@ def _add_label(view: ViewState, _: events.Envelope, event: events.AttachmentAdde
 
 
 def _start_document(view: ViewState, envelope: events.Envelope, event: events.DocumentStarted) -> None:
-    view.retry = None
+    view.retry = view.wait = None
     view.transcript.start_document(envelope, event)
 
 
@@ -327,7 +337,6 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _STATUS: {events.GoalSet, events.BranchChanged, events.LimitsChanged, events.PolicyChanged, events.JobStarted},
     _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},
     _QUEUE: {events.DraftKept, events.ReviewPolicyKept},
-    _STEP: {events.StepStarted},
     _REVIEW: {
         events.ChangeConflicted,
         events.LayersChanged,
@@ -354,6 +363,8 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.SteerReturned: (_QUEUE, _return_steer),
     events.PromptSuggested: (_topics("session"), _suggest),
     events.TurnFinished: (_ASK, _finish_turn),
+    events.StepStarted: (_STEP, _start_step),
+    events.PromptRead: (_STATUS, _read_prompt),
     events.StepFinished: (_STATUS, _finish_step),
     events.StepRetried: (_STEP, _retry_step),
     events.MessageAppended: (_QUEUE | _BLOCKS, _append_message),

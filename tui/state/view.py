@@ -28,6 +28,15 @@ class PendingRetry(NamedTuple):
     reason: str
 
 
+class ModelWait(NamedTuple):
+    """The wait for the first words of a model call: the seq of its start, and the tokens of the prompt that the server
+    has read, of so many (0 = not told)."""
+
+    seq: int
+    processed: int = 0
+    total: int = 0
+
+
 class QuestionLocation(NamedTuple):
     """The turn that a question belongs to, and the block that shows it."""
 
@@ -82,7 +91,8 @@ class CommitProgress:
 
 @dataclass(slots=True, kw_only=True)
 class ViewState(SessionState):
-    """The session's state with display state. `retry`: the delayed retry of a model call; `is_pending_kept`: the
+    """The session's state with display state. `retry`: the delayed retry of a model call; `wait`: for
+    the first words of one; `is_pending_kept`: the
     pending changes of a private session were stored; `turn_numbers` by id, and `turn_prompts`, also of abandoned
     branches; `review_verdicts`: ids of verdicts since the review was last empty; `refusals`: failed verdicts by
     path, until the review displays them; `refused_edits`: ids of accepted edits that can't be committed; `index`:
@@ -95,6 +105,7 @@ class ViewState(SessionState):
     debug: DebugView = field(default_factory=DebugView)
     is_pending_kept: bool = False
     retry: PendingRetry | None = None
+    wait: ModelWait | None = None
     turn_numbers: dict[str, int] = field(default_factory=dict)
     turn_prompts: dict[str, str] = field(default_factory=dict)
     review_verdicts: set[str] = field(default_factory=set)

@@ -20,6 +20,7 @@ from textual.widget import Widget
 from core.modes import Mode
 from core.protocol.messages import Usage
 from core.text.counting import count
+from core.text.display_names import shorten_model
 from tui.index_progress import describe_progress, format_progress
 from tui.keymap import format_first_key, get_keymap
 from tui.quantities import format_count
@@ -44,6 +45,7 @@ TIERS: Final = {
 Part = tuple[str, str | Style]
 FRAMES: Final = "⠋⠙⠸⠴⠦⠇"
 FRAME_INTERVAL: Final = 0.25
+LONG_WAIT: Final = 10.0  # seconds without a word of the model after which the wait is shown
 _MIN_LEFT_WIDTH: Final = 12
 _MIN_MODEL_WIDTH: Final = 20  # minimum columns of a model's name before facts are dropped
 
@@ -72,7 +74,7 @@ def describe_mode(state: ViewState) -> StatusFact:
 def describe_model(state: ViewState, name: str) -> StatusFact:
     """Return the model that answers, drawn as `name`."""
     style = "" if state.shown_model else MUTED
-    model = "none (scripted demo)" if state.is_demo else fit_line(state.shown_model, 200)
+    model = "none (scripted demo)" if state.is_demo else fit_line(shorten_model(state.shown_model), 200)
     return StatusFact(WAITING_RANK, [(name, style)], f"Model: {model}", "/model")
 
 
@@ -86,7 +88,7 @@ def list_effort(state: ViewState) -> list[StatusFact]:
             StatusFact(WAITING_RANK, [(f" · {route.tier}", "$warning")], f"Service tier: {route.tier}", "/fast")
         )
     if route is not None and route.instead_of:
-        name = fit_line(route.instead_of, 200)
+        name = fit_line(shorten_model(route.instead_of), 200)
         parts: list[Part] = [(f" for {fit_line(name, 30)}", "$warning")]
         facts.append(StatusFact(WAITING_RANK, parts, f"Answering instead of {name}", "/models"))
     return facts
@@ -100,6 +102,14 @@ def list_facts(state: ViewState) -> list[StatusFact]:
         *_list_context(state),
         *_list_waiting(state),
     ]
+
+
+def describe_wait(state: ViewState) -> str:
+    """Describe the running turn in a sentence."""
+    wait = state.wait
+    if wait is None or not wait.total:
+        return "The agent is working"
+    return f"The model's server has read {wait.processed:,} of {wait.total:,} tokens of the prompt"
 
 
 def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
@@ -210,6 +220,7 @@ class StatusBar(Widget):
         self._frame = 0
         self._timer: Timer | None = None
         self._retry_at = 0.0  # when a model call is tried again
+        self._wait_start = (0, 0.0)  # the seq of a model call, and when it was seen to start
         self._is_calling = False
         self._hovered_text = ""  # the fact under the pointer
         self._command_started_at: float | None = None  # when the user's own command was seen to run
@@ -219,6 +230,8 @@ class StatusBar(Widget):
         if state.retry != self._retry:
             self._retry = state.retry
             self._retry_at = monotonic() + (state.retry.delay_ms / 1000 if state.retry else 0.0)
+        if state.wait is not None and state.wait.seq != self._wait_start[0]:
+            self._wait_start = (state.wait.seq, monotonic())
         self._state, self._note = state, note
         moves = (state.is_running or state.is_running_command) and not is_read_out(self.app)
         self._command_started_at = (self._command_started_at or monotonic()) if state.is_running_command else None
@@ -271,7 +284,19 @@ class StatusBar(Widget):
             text = f" {state.retry.reason}: retry in {ceil(remaining_seconds)} s · {key} to stop"
             return build_fact(text, "Retrying the model shortly", "/models")
         limit_note = f" of {state.limits.max_steps}" if state.limits.by == "user" and state.limits.max_steps else ""
-        return build_fact(f" step {turn.step}{limit_note}" if turn.step else "", "The agent is working", "/limits")
+        text = f" step {turn.step}{limit_note}{self._format_wait()}" if turn.step else ""
+        return build_fact(text, describe_wait(state), "/limits")
+
+    def _format_wait(self) -> str:
+        """Return how much of a long prompt the server has read, and for how long the model has said nothing."""
+        wait = self._state.wait
+        if wait is None:
+            return ""
+        parts = [f"prompt {wait.processed / wait.total:.0%}"] if wait.processed < wait.total else []
+        seconds = int(monotonic() - self._wait_start[1])
+        if seconds >= LONG_WAIT:
+            parts.append(f"{seconds // 60} min {seconds % 60} s" if seconds >= 60 else f"{seconds} s")
+        return "".join(f" · {part}" for part in parts)
 
     def _render_left(self, room: int) -> Content:
         """Return mode and model, the start of a long model name cut."""
@@ -284,7 +309,7 @@ class StatusBar(Widget):
             demo = describe_model(state, "")._replace(parts=[("scripted demo", "$warning")])
             return Content.assemble(head, _draw(demo), note)
         rest = Content.assemble(*map(_draw, list_effort(state)))
-        name = fit_line(state.shown_model, 200) or self._note
+        name = fit_line(shorten_model(state.shown_model), 200) or self._note
         max_width = max(room - head.cell_length - note.cell_length - rest.cell_length, _MIN_MODEL_WIDTH)
         name = name if cell_len(name) <= max_width else f"…{set_cell_size(name[::-1], max_width - 1)[::-1].lstrip()}"
         return Content.assemble(head, _draw(describe_model(state, name)), rest, note)

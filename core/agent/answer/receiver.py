@@ -20,13 +20,14 @@ from core.errors import AgentTuiError, ProviderError, ToolInputInvalid
 from core.ids import new_id
 from core.modes import Access
 from core.patterns import compile_lazily
-from core.protocol.events import AnyEvent, Notice
+from core.protocol.events import AnyEvent, Notice, PromptRead
 from core.protocol.messages import AssistantMessage, ReasoningBlock, ToolCall, Usage, WireAnswer
 from core.providers.base import (
     AnswerReport,
     Delta,
     FinishReason,
     ModelRequest,
+    PromptProgress,
     ReasoningDelta,
     RequestReport,
     StreamEnd,
@@ -181,6 +182,8 @@ class AnswerReceiver(Struct, eq=False):
                 self._add_call_delta(replace(delta, arguments=self._surrogates.join(("call", index), arguments)))
             case UsageReport(usage):
                 self.usage = self._routes.add_cost(self._route, usage)
+            case PromptProgress(processed, total):
+                self._emit(PromptRead(processed=processed, total=total))
             case AnswerReport(wire):
                 self._wire = wire
             case RequestReport(notice=notice):

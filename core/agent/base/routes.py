@@ -17,6 +17,7 @@ from core.protocol.events import AnyEvent, Notice, RouteTaken
 from core.protocol.messages import ServiceTier, Usage
 from core.providers.base import Provider
 from core.providers.catalog.capabilities import Capabilities, PriceStep
+from core.text.display_names import shorten_model
 
 FINAL_CODES: Final = frozenset(
     {"answer_too_large", "content_filtered", "model_refused", "request_invalid", "schema_refused", "tools_unsupported"}
@@ -36,6 +37,19 @@ class Route(Struct, frozen=True, kw_only=True):
     capabilities: Capabilities = Capabilities()
     price_step: PriceStep = PriceStep()
     tier: ServiceTier | Literal[""] = ""
+
+    def build_event(self, *, wanted: str = "", instead_of: str = "", reason: str = "") -> RouteTaken:
+        """Build the event that this route answers from now on."""
+        return RouteTaken(
+            model=self.id,
+            effort=self.effort,
+            wanted=wanted,
+            context_window=self.window,
+            price_step=self.price_step.tokens,
+            tier=self.tier,
+            instead_of=instead_of,
+            reason=reason,
+        )
 
 
 def price_nothing(_model_id: str, _usage: Usage) -> float | None:
@@ -73,6 +87,15 @@ class TurnRoutes(Struct, kw_only=True):
         cost = self.price(route.id, usage)
         return replace(usage, cost=cost, estimated=cost is not None and self.is_estimated(route.id))
 
+    def learn_window(self, window: int, emit: Callable[[AnyEvent], None]) -> None:
+        """Take in the window that the server of the current route has named."""
+        before = self.current
+        self.current = replace(before, window=window)
+        self.chain = tuple(self.current if route is before else route for route in self.chain)
+        is_fallback = self.current in self.chain[1:]
+        emit(self.current.build_event(instead_of=self.chain[0].id if is_fallback else ""))
+        emit(Notice(level="info", message=f"{shorten_model(before.id)} has a window of {window:,} tokens."))
+
     def find_next(self, error: ProviderError | None = None) -> Route | None:
         """Return the route after the current one in the chain, or None. `error`: the failure of the current one."""
         if error is not None and (error.code in FINAL_CODES or isinstance(error, ContextOverflow)):
@@ -85,17 +108,7 @@ class TurnRoutes(Struct, kw_only=True):
         """Switch to another route for the rest of the turn, and notify the user."""
         first, self.current = self.current, route
         preferred_model = self.chain[0].id if first in self.chain else first.id
-        emit(
-            RouteTaken(
-                model=route.id,
-                effort=route.effort,
-                context_window=route.window,
-                price_step=route.price_step.tokens,
-                tier=route.tier,
-                instead_of=preferred_model,
-                reason=error.message,
-            )
-        )
+        emit(route.build_event(instead_of=preferred_model, reason=error.message))
         message = f"{first.id} can't answer: {error.message.rstrip('.')}. {route.id} continues this turn."
         emit(Notice(level="warning", message=message, hint="The next turn tries the first model again."))
 
@@ -106,16 +119,7 @@ class TurnRoutes(Struct, kw_only=True):
         if (route.id, route.effort) == (before.id, before.effort):
             return False
         missing_effort = effort if effort != route.effort else ""
-        emit(
-            RouteTaken(
-                model=route.id,
-                effort=route.effort,
-                wanted=missing_effort,
-                context_window=route.window,
-                price_step=route.price_step.tokens,
-                tier=route.tier,
-            )
-        )
+        emit(route.build_event(wanted=missing_effort))
         if missing_effort:
             message = (
                 f"{route.id} has no effort level {missing_effort}: this todo uses {route.effort or 'its default'}."

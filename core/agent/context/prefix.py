@@ -3,8 +3,9 @@
 Providers cache by prefix, so it never changes while the session lives: a message reports a rule file that is edited
 later (`rule_injection`). It is saved next to the log, so a resumed session sends the same bytes.
 
-Its variant is chosen once for every model of a session and saved as well, since what is known of a model may change:
-short prompts with few tools for a small window, tags in the text for a model without function calls.
+Its variant is chosen for every model of a session and saved as well: short prompts with few tools for a small window,
+tags in the text for a model without function calls. It stays what it was, as the cache does, unless it can't work any
+more: the window does not hold it, or the server was started again with a template that drops the tools.
 """
 
 from __future__ import annotations
@@ -148,12 +149,21 @@ class PromptVariants:
             self._chosen = decode_json((directory / VARIANTS_FILE).read_bytes(), _VariantsFile)
 
     def choose_variant(self, model: str, *, window: int, tools: bool) -> bool:
-        """Choose the variant for a model. `window`: in tokens, 0 = not known. Returns False if it was chosen before."""
-        if model in self._chosen.short:
+        """Choose the variant for a model. `window`: in tokens, 0 = not known. Returns False if it was chosen before,
+        and the model still takes function calls, or took none then."""
+        is_toolless = not tools and model not in self._chosen.toolless
+        if model in self._chosen.short and not is_toolless:
             return False
-        self._chosen.short[model] = 0 < window < SHORT_BELOW
-        if not tools and model not in self._chosen.toolless:
-            self._chosen.toolless.append(model)
+        self._chosen.short.setdefault(model, 0 < window < SHORT_BELOW)
+        self._chosen.toolless += [model] if is_toolless else []
+        self._save()
+        return True
+
+    def shorten(self, model: str) -> bool:
+        """Choose the short prompts for a model whose window can't hold the others. Returns False if it has them."""
+        if self.is_short(model):
+            return False
+        self._chosen.short[model] = True
         self._save()
         return True
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct, field
 
 from core.agent.answer.receiver import ModelAnswer
+from core.agent.base.budget import LimitReached
 from core.agent.base.routes import TurnRoutes
 from core.agent.context.reminders import append_reminder
 from core.agent.gate.gated_call import GatedCall
@@ -24,6 +26,7 @@ from core.protocol.events import AnyEvent, MessageAppended
 from core.protocol.messages import UserMessage
 from core.records import parse_json
 from core.state.session import SessionState
+from core.text.display_names import shorten_model
 
 MAX_NUDGES = 2  # empty or truncated answers in a turn after which the model is asked to continue
 MAX_PAUSES = 8  # in a turn
@@ -42,6 +45,8 @@ SAME_FAULT_WARNING = (
 FAULT_ROW_WARNING = (
     "None of your recent calls could run. If it happens once more, the turn is stopped: tell the user what blocks you."
 )
+_TAIL = 2_000  # characters of a text that are looked at for repetition
+_REPETITION = 0.08  # share that is left of a repetition when it is compressed; that of a long table is twice as much
 _VARIES = compile_lazily(r"['\"`].*?['\"`]|\d+")
 
 
@@ -110,7 +115,8 @@ class LoopGuard(Struct, eq=False):
     # answers without calls
 
     def should_continue(self, answer: ModelAnswer) -> bool:
-        """True if the turn continues after an answer without calls. Raises `ProviderError`, `LoopDetected`."""
+        """True if the turn continues after an answer without calls. Raises `ProviderError`, `LoopDetected`, and
+        `LimitReached` for an answer that is cut off again and again."""
         if self._state.pending_steers or self._state.unreported_answers:
             return True
         if answer.reason == "refused":
@@ -119,6 +125,12 @@ class LoopGuard(Struct, eq=False):
         if answer.reason == "paused":
             return self._count_pause()
         is_empty, is_cut = not answer.message.content.strip(), answer.reason in {"length", "context_full"}
+        if is_cut and repeats_itself(answer.message.content):
+            name = shorten_model(self._routes.current.id)
+            raise LoopDetected(
+                f"Stopped: {name} repeated the same words until its answer was cut off.",
+                hint="Say what to do differently, or choose another model.",
+            )
         if is_empty or is_cut:
             return self._nudge("truncated" if is_cut else "empty", is_empty=is_empty)
         if answer.is_over or not answer.problem:
@@ -145,7 +157,11 @@ class LoopGuard(Struct, eq=False):
             message = f"{self._routes.current.id} returned nothing, {self._nudge_count} times in a row."
             hint = "Send it again, or choose another model with /model."
             raise ProviderError(message, code="empty_answer", hint=hint)
-        return False
+        model = shorten_model(self._routes.current.id)
+        raise LimitReached(
+            f"The answer of {model} is not complete: it was cut off at its greatest length, {self._nudge_count} times.",
+            hint="Send another message to continue, or ask for less at once.",
+        )
 
     def _object_to_form(self, problem: str) -> None:
         self._objection_count += 1
@@ -155,6 +171,12 @@ class LoopGuard(Struct, eq=False):
                 hint=f"Choose another model, or another dialect for {self._routes.current.id} in your configuration.",
             )
         self._emit(MessageAppended(message=UserMessage(content=problem, origin="program")))
+
+
+def repeats_itself(text: str) -> bool:
+    """Return True if the end of a text says the same words over and over, which a small model can't stop."""
+    tail = text[-_TAIL:].encode("utf-8", "replace")
+    return len(tail) >= _TAIL and len(zlib.compress(tail)) < len(tail) * _REPETITION
 
 
 def _hash_call(call: GatedCall) -> str:

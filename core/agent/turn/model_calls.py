@@ -21,7 +21,7 @@ from core.agent.answer.side_requests import record_usage
 from core.agent.base.budget import TurnBudget
 from core.agent.base.routes import FALLBACK_BUDGET, Route, TurnRoutes
 from core.agent.context.dropped_reasoning import drop_refused_reasoning
-from core.agent.context.prefix import PromptSetup
+from core.agent.context.prefix import SHORT_BELOW, PromptSetup
 from core.agent.context.reminders import Reminders, append_reminder
 from core.agent.context.turn_context import TurnContext
 from core.agent.turn.compaction import build_compactor, measure_room
@@ -34,6 +34,7 @@ from core.protocol.events import AnyEvent, MessageAppended, Notice, StepFinished
 from core.protocol.messages import AssistantMessage, Effort, EffortMessage, ToolMessage, Usage
 from core.providers.connection.failures import LONG_WAIT, format_duration
 from core.state.session import SessionState
+from core.text.display_names import shorten_model
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 20.0
@@ -46,6 +47,8 @@ MAX_PAID_ATTEMPTS: Final = 6
 LOOP_LENGTH: Final = 3  # compactions, each at most so many steps after the one before, that leave this share in use
 LOOP_STEPS: Final = 2
 LOOP_SHARE: Final = 0.6
+MOST_PROMPTS: Final = 0.7  # share of a window that is too small to work in if the prompts take up more
+FULL_PROMPTS: Final = 0.95  # share of a window from which on it can't hold them
 
 
 class Backoff(Struct, eq=False, kw_only=True):
@@ -121,10 +124,9 @@ class ModelCalls(Struct, eq=False):
             except ContextOverflow as overflow:
                 if is_shortened:
                     self._abort(receiver, "the conversation is too long")
-                    raise _build_too_long(overflow) from None
+                    raise self._build_too_long(overflow) from None
                 self._record_retry(receiver, 1, 0.0, overflow)
-                await self._compact(is_full=True)
-                is_shortened = True
+                is_shortened = await self._shorten(overflow)
             except ProviderError as error:
                 if await self._repair(receiver, error):
                     continue
@@ -200,9 +202,8 @@ class ModelCalls(Struct, eq=False):
         if not self.setup.prefix.tools:
             return False
         self._context.memory.variants.mark_toolless(model)
-        self._context.memory.known_setup = None
-        self.setup = await load_setup(self._context)
-        self._emit(Notice(level="info", message=CALLS_IN_TEXT.format(model), hint=reason))
+        await self._load_setup_again()
+        self._emit(Notice(level="info", message=CALLS_IN_TEXT.format(shorten_model(model)), hint=reason))
         return True
 
     def _build_backoff(self) -> Backoff:
@@ -251,6 +252,7 @@ class ModelCalls(Struct, eq=False):
     async def ensure_room(self) -> None:
         """Compact a history that fills the window. Raises `ContextOverflow`."""
         memory, (_, limit) = self._context.memory, measure_room(self._context)
+        await self._fit_prompts(self._context.window)
         tokens = memory.meter.count_tokens(self.setup.size, self._state.messages)
         full, self._is_window_full = self._is_window_full, False
         if full or (
@@ -259,7 +261,7 @@ class ModelCalls(Struct, eq=False):
             await self._compact(is_full=full)
         remaining = memory.meter.count_tokens(self.setup.size, self._state.messages)
         if full and remaining >= tokens:
-            raise _build_too_long(ContextOverflow("the last answer did not fit."))
+            raise self._build_too_long(ContextOverflow("the last answer did not fit."))
         self._warn_of_price(remaining)
 
     def _warn_of_price(self, tokens: int) -> None:
@@ -309,9 +311,51 @@ class ModelCalls(Struct, eq=False):
             hint="Start a new session with /new, attach less, or choose a model with a larger window.",
         )
 
+    async def _fit_prompts(self, window: int) -> None:
+        """Send shorter prompts where the window can't hold the present ones: the server may have been started again.
+        Raises `ContextOverflow` for a window that can't hold those either, which some servers cut off in silence."""
+        if not window or self._measure_prompts() < window * FULL_PROMPTS:
+            return
+        if window < SHORT_BELOW and self._context.memory.variants.shorten(self._routes.current.id):
+            await self._load_setup_again()
+        if self._measure_prompts() >= window:
+            raise self._build_too_long(
+                ContextOverflow(f"{shorten_model(self._routes.current.id)} has a window of {window:,} tokens.")
+            )
 
-def _build_too_long(overflow: ContextOverflow) -> ContextOverflow:
-    return ContextOverflow(
-        f"{overflow.message.rstrip('.')}. Shortening the conversation was not enough.",
-        hint="Start a new session, attach less, or choose a model with a larger window.",
-    )
+    def _measure_prompts(self) -> int:
+        return self._context.memory.meter.estimate(self.setup.size)
+
+    async def _load_setup_again(self) -> None:
+        self._context.memory.known_setup = None
+        self.setup = await load_setup(self._context)
+
+    async def _shorten(self, overflow: ContextOverflow) -> bool:
+        """Make the request smaller after a refusal, which names the window: by shorter prompts if the window is small,
+        and by a compaction. Returns False if more can be done."""
+        memory, routes = self._context.memory, self._routes
+        memory.meter.calibrate(self.setup.size, self._state.messages, overflow.tokens)
+        if overflow.window and overflow.window != routes.current.window:
+            routes.learn_window(overflow.window, self._emit)
+        is_small = 0 < self._context.window < SHORT_BELOW
+        if is_small and memory.variants.shorten(routes.current.id):
+            await self._load_setup_again()
+            tokens = memory.meter.count_tokens(self.setup.size, self._state.messages)
+            if tokens < measure_room(self._context)[1]:
+                return False
+        if 0 < overflow.window <= self._measure_prompts():
+            return True  # Notes of the history would cost a request and not help.
+        await self._compact(is_full=True)
+        return True
+
+    def _build_too_long(self, overflow: ContextOverflow) -> ContextOverflow:
+        """Build the error for a request that can't be made small enough."""
+        hint = "Start a new session, attach less, or choose a model with a larger window."
+        prompts = self._measure_prompts()
+        if (window := self._context.window) and prompts > window * MOST_PROMPTS:
+            hint = (
+                f"The instructions and tools alone have about {prompts:,} tokens: "
+                "start the model's server with a larger window (for llama.cpp: -c 16384)."
+            )
+        text = f"{overflow.message.rstrip('.')}. Shortening the conversation was not enough."
+        return ContextOverflow(text, hint=hint)

@@ -38,12 +38,15 @@ from core.providers.base import CacheChoice, ModelRequest
 from core.sandbox.unboxed_run import find_shell
 from core.secrets import mask_secrets
 from core.state.session import SessionState, TurnState
+from core.text.display_names import shorten_model
 from core.tools.external import SearchTools
 from core.tools.toolset import Toolset, choose_edit_format
 from core.user_dirs import get_config_dir
 
 MAX_PAUSES = 4  # the latest pauses of the user, from which the next one is guessed
 CALLS_IN_TEXT = "{} supports no function calls, so it writes its calls as text (tags)."
+# Tokens of an answer of a server without a limit: a part of the window, within bounds.
+ANSWER_SHARE, MIN_ANSWER, MAX_ANSWER, UNKNOWN_ANSWER = 4, 1_024, 16_384, 8_192
 OTHER_TOOLS = "This version of the program has other tools than the one this session started with."
 OTHER_TOOLS_HINT = "The model gets the new list, so the whole conversation is sent uncached once."
 # Tools for which the tags dialect has special tags, or which it does not need; messages describe subagents to it.
@@ -55,7 +58,8 @@ async def load_setup(context: TurnContext) -> PromptSetup:
     memory = context.memory
     if memory.setup is None or memory.setup.cancelled():
         memory.setup = asyncio.ensure_future(_build_setup(context))
-    key = (memory.setup, context.settings, context.routes.current.id)
+    route = context.routes.current
+    key = (memory.setup, context.settings, route.id, context.window, route.capabilities.tools)
     if memory.known_setup is None or memory.known_setup[0] != key:
         try:
             setup = await asyncio.shield(memory.setup)
@@ -105,7 +109,7 @@ async def _apply_dialect(context: TurnContext, setup: PromptSetup) -> PromptSetu
             return setup
     if name != "native":
         await context.terminal.find_box()
-    key = f"{name} {edits} {context.routes.current.id} {context.settings.dialects.command}"
+    key = f"{name} {edits} {short} {context.routes.current.id} {context.settings.dialects.command}"
     if key not in context.memory.dialect_setups:
         build = _build_native_setup if name == "native" else _build_text_setup
         context.memory.dialect_setups[key] = await asyncio.to_thread(build, context, setup, short=short)
@@ -131,7 +135,7 @@ def _choose_variant(context: TurnContext) -> None:
     dialect = context.settings.models[model].dialect if model in context.settings.models else ""
     tools = context.routes.current.capabilities.tools or bool(dialect)
     if context.memory.variants.choose_variant(model, window=context.window, tools=tools) and not tools:
-        context.emit(Notice(level="info", message=CALLS_IN_TEXT.format(model)))
+        context.emit(Notice(level="info", message=CALLS_IN_TEXT.format(shorten_model(model))))
 
 
 def _build_native_setup(context: TurnContext, setup: PromptSetup, *, short: bool) -> dict[str, object]:
@@ -220,6 +224,7 @@ async def build_request(context: TurnContext, setup: PromptSetup, messages: Sequ
         system=setup.prefix.system,
         tools=setup.prefix.tools,
         messages=setup.dialect.convert_history(sendable_messages),
+        max_tokens=_limit_answer(context),
         session=context.id,
         effort=route.effort,
         tier=route.tier,
@@ -227,6 +232,16 @@ async def build_request(context: TurnContext, setup: PromptSetup, messages: Sequ
         blobs=blobs.get,
         private=context.is_private,
     )
+
+
+def _limit_answer(context: TurnContext) -> int:
+    """Return the most tokens of an answer, 0 = the server has a limit of its own. A model of the user's own server
+    would run on until its window is full."""
+    route, models = context.routes.current, context.settings.models
+    chosen = models[route.id].max_answer if route.id in models else 0
+    if chosen or not route.capabilities.unbounded:
+        return chosen
+    return min(max(context.window // ANSWER_SHARE, MIN_ANSWER), MAX_ANSWER) if context.window else UNKNOWN_ANSWER
 
 
 def choose_cache(context: TurnContext) -> CacheChoice:

@@ -144,6 +144,13 @@ class TextPrinter:
             self._err.flush()
             self._counting = True
 
+    def _show_reading(self, processed: int, total: int) -> None:
+        """Overwrite the line that says how much of a long prompt the server has read, on a terminal."""
+        if self._tty and processed < total:
+            self._err.write(f"\r\x1b[K  the server reads the prompt: {processed / total:.0%} of {total:,} tokens")
+            self._err.flush()
+            self._counting = True
+
     def _end_count(self) -> None:
         if self._counting:
             self._err.write("\r\x1b[K")
@@ -155,6 +162,8 @@ class TextPrinter:
             return
         self._end_count()
         match envelope.event:
+            case ev.PromptRead(processed=processed, total=total):
+                self._show_reading(processed, total)
             case ev.DocumentStarted(kind="text", id=document):
                 self._printed[document] = 0
             case ev.DocumentDelta(id=document, text=text) if document in self._printed:

@@ -7,6 +7,7 @@ user is notified; the chosen model then does the job.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from datetime import date
 from threading import Lock
@@ -25,6 +26,7 @@ from core.protocol.events import AnyEvent, Notice, RouteTaken
 from core.protocol.messages import Effort, ModelJob, ServiceTier, TierChoice, Usage
 from core.protocol.models import ModelUsage, RouteRow
 from core.protocol.queries import RoutesAnswer
+from core.providers.base import LearningProvider
 from core.providers.catalog.capabilities import Capabilities, PriceStep
 from core.state.session import SessionState
 
@@ -144,6 +146,23 @@ class ModelRoutes(Struct, eq=False):
                 replace(usable, tier=find_tier(route.tier, usable.capabilities)) for usable in usable_routes
             )
         self.chains = chains
+
+    async def learn(self, *, load: bool = False) -> None:
+        """Ask the server of the chosen model what it can do now, and open the routes anew if that has changed. `load`:
+        see `LearningProvider`."""
+        route = self.current
+        if route is None or not isinstance(provider := route.provider, LearningProvider):
+            return
+        await provider.learn(route.model, private=self._state.is_private, load=load)
+        models, settings = self._models, self._settings()
+        capabilities = models.capabilities(route.id, settings)
+        window = models.resolve_window(route.id, settings, capabilities)
+        if (capabilities, window) != (route.capabilities, route.window) and self._opened.get(route.id) is route:
+            self._opened[route.id] = replace(route, capabilities=capabilities, window=window)
+            await asyncio.to_thread(self.resolve)
+            before = self._state.model_choices.route or RouteTaken(model=self._state.model)
+            if window != route.window and before.model == route.id:
+                self._emit(replace(before, context_window=window))
 
     def _open_usable(self, role: str, models: tuple[str, ...], effort: str) -> list[Route]:
         routes = []

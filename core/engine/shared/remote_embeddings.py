@@ -23,7 +23,7 @@ from core.clock import monotonic, pause
 from core.config.settings import Settings
 from core.engine.shared.models import ModelAccess
 from core.engine.shared.project_index import ProjectIndex
-from core.errors import AgentTuiError, ConfigError, ProviderError
+from core.errors import AgentTuiError, ConfigError, ContextOverflow, ProviderError
 from core.index.database import FILE_NAME, IndexFailed, lock_for_building
 from core.index.minilm import DIMENSIONS, MINILM, VectorAnswer, VectorRequest, build_model_command, check_installed
 from core.index.reader import Generation, IndexReader
@@ -55,6 +55,7 @@ _RETRY_SECONDS: Final = 300.0  # after a failure
 _SUFFICIENT_SHARE: Final = 0.9
 _NOT_ENOUGH_VECTORS: Final = "Until it has nine tenths of them, the built-in model is used."
 _MAX_CHARACTERS: Final = 6_000
+_MIN_CHARACTERS: Final = 400  # of a text that a server refuses as too long again and again
 
 
 class RemoteEmbeddings:
@@ -81,6 +82,7 @@ class RemoteEmbeddings:
         self._provider = provider
         self._tasks = TaskOwner()
         self._is_sufficient = False
+        self._characters = _MAX_CHARACTERS  # of a text, as many as the server takes
         self._failed_at = 0.0
         self._filled: Generation | None = None  # the generation of the index whose chunks were all requested
 
@@ -103,10 +105,11 @@ class RemoteEmbeddings:
             self.start_filling()
         else:
             self._is_sufficient = await self._count_known()
+            self.problem = "" if self._is_sufficient else await self._find_refusal(question)
         self.unused_reason = self.problem or ("" if self._is_sufficient else _NOT_ENOUGH_VECTORS)
         if self.unused_reason:
             return STATIC_MODEL, None
-        texts = [question.text[:_MAX_CHARACTERS], question.first]
+        texts = [question.text[: self._characters], question.first]
         try:
             async with asyncio.timeout(_QUESTION_SECONDS):
                 full_vector, first = await self._provider.embed(self._name, texts)
@@ -115,6 +118,16 @@ class RemoteEmbeddings:
             self.unused_reason = f"{self.model} did not answer: {reason}"
             return STATIC_MODEL, None
         return self.model, (pack_vector(full_vector), pack_vector(first))
+
+    async def _find_refusal(self, question: ParsedQuery) -> str:
+        """Return why the model gives no vector even for a query, "" = it does, or does not answer in time."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_QUESTION_SECONDS):
+                try:
+                    await self._provider.embed(self._name, [question.first[:_MIN_CHARACTERS]])
+                except AgentTuiError as failure:
+                    return f"{self.model} returned no vectors: {failure}"
+        return ""
 
     async def _fill(self) -> None:
         """Embed the chunks without a vector, unless another process of the project does it: the vectors are shared."""
@@ -143,7 +156,7 @@ class RemoteEmbeddings:
             after = places[-1].id
             texts = await asyncio.to_thread(self._read_texts, places)
             if texts:
-                vectors = await self._embed([text[:_MAX_CHARACTERS] for text in texts.values()])
+                vectors = await self._embed(list(texts.values()))
                 await asyncio.to_thread(self._store, list(zip(texts, map(pack_vector, vectors), strict=True)))
                 self.sent += len(texts)
                 self.known += len(texts)
@@ -153,7 +166,12 @@ class RemoteEmbeddings:
         """Return the vectors of texts; temporary failures are retried. Raises `ProviderError`."""
         for attempt in range(1, _TRIES + 1):
             try:
-                return await self._provider.embed(self._name, texts)
+                return await self._provider.embed(self._name, [text[: self._characters] for text in texts])
+            except ContextOverflow:
+                if self._characters <= _MIN_CHARACTERS:
+                    raise
+                self._characters //= 2
+                return await self._embed(texts)
             except ProviderError as failure:
                 if not failure.retryable or attempt == _TRIES:
                     raise

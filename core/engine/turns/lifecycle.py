@@ -91,6 +91,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
     message = ""
     try:
         await _find_box_unattended(session)
+        await session.routes.learn(load=True)
         context = session.context = build_context(session)
         await work(context)
     except asyncio.CancelledError:
@@ -278,6 +279,7 @@ async def _warm_up(session: Session) -> None:
             from core.agent.turn.prompt_setup import load_setup
 
             await _find_box_unattended(session)
+            await session.routes.learn()
             context = build_context(session)
             setup = await load_setup(context)
             if session.settings.context.prewarm:

@@ -277,6 +277,13 @@ class StepRetried(Event, frozen=True, kw_only=True, tag="step.retried"):
     void_documents: tuple[Id, ...] = ()
 
 
+class PromptRead(LossyEvent, frozen=True, kw_only=True, tag="prompt.read"):
+    """Lossy: the server has read so many of the request's tokens, before its answer begins."""
+
+    processed: int
+    total: int
+
+
 class MessageAppended(Event, frozen=True, kw_only=True, tag="message.appended"):
     """`steers`: the ids of the user's messages in the meantime that this message contains."""
 

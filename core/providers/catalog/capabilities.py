@@ -69,9 +69,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
 
     `sampling`: `temperature` may be sent. `freeform_tools`: tools whose input is free text; `open_objects`: an object
     in a tool's definition need not list its fields; `tool_search`: it loads tools that a search in its conversation
-    finds. `context_window` and `max_output` in tokens, 0 = unknown. `wire`:
-    the protocol that it speaks, None = its provider's. `edits`: the edit format that it is best at, "" = no particular
-    one.
+    finds. `context_window` and `max_output` in tokens, 0 = unknown. `wire`: the protocol that it speaks, None = its
+    provider's. `edits`: the edit format that it is best at, "" = no particular one.
+
+    `alternates`: user and assistant messages have to alternate; `takes_system`: a system prompt is accepted;
+    `progress`: the server tells how much of a prompt it has read; `unbounded`: it lets an answer run until the window
+    is full.
 
     `chat_effort`: the effort in conversations if the user chose none, "" = the model's default. `changes_effort`: the
     effort may change within a conversation without loss of the cache. `compacts`: the API can summarise a conversation.
@@ -89,6 +92,10 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     freeform_tools: bool = False
     open_objects: bool = True
     tool_search: bool = False
+    alternates: bool = False
+    takes_system: bool = True
+    progress: bool = False
+    unbounded: bool = False
     context_window: int = 0
     max_output: int = 0
     wire: WireProtocol | None = None
@@ -126,7 +133,8 @@ def find_capabilities(provider: str, model: str, *, wire: WireProtocol, origin: 
     capabilities = _adapt_to_wire(find_canonical_capabilities(model), wire)
     if origin and not _is_makers_own(origin):
         capabilities = _remove_own_features(capabilities)
-    capabilities = replace(capabilities, context_window=0, max_output=0) if provider in LOCAL else capabilities
+    if provider in LOCAL:
+        capabilities = replace(capabilities, context_window=0, max_output=0, unbounded=True)
     report = load_reported(origin, model)
     return capabilities if report is None else merge_reported(capabilities, report)
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import json
 import re
 from typing import Any, Final
-from urllib.parse import urlencode, urljoin, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from core.providers.base import ModelInfo
 from core.providers.catalog import reported
 from core.providers.catalog.capabilities import is_chat_model
 from core.providers.catalog.presets import Kind
 from core.providers.connection.addresses import is_loopback
-from core.providers.connection.endpoint import Endpoint, is_openai_host
+from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.failures import to_one_line
 from core.records import parse_json
 from core.secrets import Secret
@@ -29,15 +27,10 @@ async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) ->
     """Return the chat models, preceded by the reason why they can't be listed ("" = they can)."""
     if "{" in endpoint.base_url:
         return "Its address depends on a model: name one.", []
-    path = "/v1/models?limit=200" if kind == "anthropic" else "/models"
-    if endpoint.query:
-        path += f"{'&' if '?' in path else '?'}{urlencode(endpoint.query)}"
-    headers = dict(endpoint.headers)
-    if secret is not None:
-        headers |= _build_credentials(secret, kind, endpoint.key_header)
     try:
-        async with _limit_time(endpoint):
-            status, body = await get_json(endpoint.base_url + path, headers)
+        async with asyncio.timeout(get_limit(endpoint)):
+            url = endpoint.base_url + build_path(endpoint, kind)
+            status, body = await get_json(url, build_headers(endpoint, secret, kind))
     except TimeoutError:
         return "It does not answer in time.", []
     except ConnectionRefusedError:
@@ -50,29 +43,25 @@ async def fetch_models(endpoint: Endpoint, secret: Secret | None, kind: Kind) ->
     return "", [info for info in reported.parse_model_infos(body) if is_chat_model(info.name)]
 
 
-async def fetch_capabilities(endpoint: Endpoint, secret: Secret | None, kind: Kind, model: str) -> None:
-    """Fetch what an API reports about a model and store it; whatever the result, the API is not asked again for a
-    while. OpenAI's own list has nothing but names, and so has Ollama's, which describes one model at a time."""
-    entries: list[dict[str, Any]] = []
-    if endpoint.id == "ollama":
-        with contextlib.suppress(OSError, ValueError, EOFError, TimeoutError):
-            async with _limit_time(endpoint):
-                body = json.dumps({"model": model}).encode()
-                _, answer = await get_json(urljoin(endpoint.base_url, "/api/show"), dict(endpoint.headers), body)
-            entries = [{**answer, "id": model}] if isinstance(answer, dict) else []
-    elif not is_openai_host(endpoint.base_url):
-        await fetch_models(endpoint, secret, kind)
-    await asyncio.to_thread(reported.save_reported, endpoint.base_url, entries, requested_model=model)
+def build_path(endpoint: Endpoint, kind: Kind) -> str:
+    """Return the path of the list of models, below the base URL."""
+    path = "/v1/models?limit=200" if kind == "anthropic" else "/models"
+    return f"{path}{'&' if '?' in path else '?'}{urlencode(endpoint.query)}" if endpoint.query else path
 
 
-def _limit_time(endpoint: Endpoint) -> asyncio.Timeout:
-    return asyncio.timeout(LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS)
+def get_limit(endpoint: Endpoint) -> float:
+    """Return the seconds in which a server has to answer."""
+    return LOCAL_SECONDS if is_loopback(endpoint.base_url) else REMOTE_SECONDS
 
 
-def _build_credentials(secret: Secret, kind: Kind, header: str) -> dict[str, str]:
+def build_headers(endpoint: Endpoint, secret: Secret | None, kind: Kind) -> dict[str, str]:
+    """Return the headers of an endpoint, with the key."""
+    headers, header = dict(endpoint.headers), endpoint.key_header
+    if secret is None:
+        return headers
     if kind == "anthropic":
-        return {"anthropic-version": "2023-06-01", header or "x-api-key": secret.reveal()}
-    return {header: secret.reveal()} if header else {"Authorization": f"Bearer {secret.reveal()}"}
+        return headers | {"anthropic-version": "2023-06-01", header or "x-api-key": secret.reveal()}
+    return headers | ({header: secret.reveal()} if header else {"Authorization": f"Bearer {secret.reveal()}"})
 
 
 async def get_json(url: str, headers: dict[str, str], body: bytes = b"") -> tuple[int, Any]:

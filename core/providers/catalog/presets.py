@@ -17,7 +17,8 @@ class ProviderPreset(Struct, frozen=True):
 
     `base_url` "" = every account has an address of its own; `path` below its host leads to the API, and `dated_path`
     does if `version_variable` names a version by its date, which becomes the query's `api-version`. `key_header`: the
-    header for the key, "" = the protocol's own. `suggested`: models to begin with, the default first.
+    header for the key, "" = the protocol's own. `suggested`: models to begin with, the default first. `next_port`: the
+    port of later versions of a local server, 0 = the same.
     """
 
     label: str
@@ -31,6 +32,7 @@ class ProviderPreset(Struct, frozen=True):
     version_variable: str = ""
     path: str = ""
     dated_path: str = ""
+    next_port: int = 0
 
 
 # Label, address, key variable, models.
@@ -77,7 +79,7 @@ KNOWN: Final[dict[str, ProviderPreset]] = {
     ),
     "ollama": ProviderPreset("Ollama", "http://127.0.0.1:11434/v1", host_variable="OLLAMA_HOST", local=True),
     "lmstudio": ProviderPreset("LM Studio", "http://127.0.0.1:1234/v1", local=True),
-    "llamacpp": ProviderPreset("llama.cpp", "http://127.0.0.1:8080/v1", local=True),
+    "llamacpp": ProviderPreset("llama.cpp", "http://127.0.0.1:8080/v1", local=True, next_port=9931),
     "vllm": ProviderPreset("vLLM", "http://127.0.0.1:8000/v1", local=True),
 }
 

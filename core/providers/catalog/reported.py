@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, field
+from msgspec.structs import asdict, replace
 
 from core.clock import now_ms
 from core.errors import ConfigError
@@ -42,8 +43,8 @@ _WINDOWS: Final = (
     "max_model_len",
     "context_window",
     "max_input_tokens",
-    "max_context_length",
     "loaded_context_length",
+    "max_context_length",
     "n_ctx",
 )
 
@@ -57,6 +58,10 @@ class ReportedCapabilities(Struct, frozen=True, kw_only=True, omit_defaults=True
     images: bool | None = None
     pdf: bool | None = None
     tools: bool | None = None
+    alternates: bool | None = None
+    takes_system: bool | None = None
+    progress: bool | None = None
+    unbounded: bool | None = None
     context_window: int = 0
     max_output: int = 0
     retires_at: str = ""
@@ -81,19 +86,41 @@ def load_reported(origin: str, model: str) -> ReportedCapabilities | None:
 
 def is_due(origin: str, model: str) -> bool:
     """Return True if the capabilities of a model should be requested from an address."""
-    return now_ms() - _load_cache(origin).asked.get(model, 0) > FRESH_MS
+    return is_due_at(_load_cache(origin).asked.get(model, 0))
+
+
+def is_due_at(asked: int) -> bool:
+    """Return True if a report of this time (ms since the epoch) is too old."""
+    return now_ms() - asked > FRESH_MS
 
 
 def save_reported(origin: str, entries: Iterable[Mapping[str, Any]], *, requested_model: str = "") -> None:
     """Store the reports in the entries of a models endpoint. `requested_model`: the one model that was asked for.
     Writes a file."""
+    save_reports(origin, {str(entry.get("id")): parse_reported(entry) for entry in entries}, requested=requested_model)
+
+
+def save_reports(
+    origin: str, reports: Mapping[str, ReportedCapabilities], *, requested: str = "", keep: bool = True
+) -> None:
+    """Store reports by the models' names. `requested`: the one model that was asked for; `keep` False: for this process
+    alone, else a file is written, unless it would say the same."""
     path, before = _cache_path(origin), _load_cache(origin)
-    reports = {str(entry.get("id")): parse_reported(entry) for entry in entries}
-    models = before.models | {name: report for name, report in reports.items() if report != ReportedCapabilities()}
-    times = before.asked | dict.fromkeys([*models.keys() & reports.keys(), *filter(None, (requested_model,))], now_ms())
+    news = {name: report for name, report in reports.items() if report != ReportedCapabilities()}
+    models = before.models | {name: _update(before.models.get(name), report) for name, report in news.items()}
+    times = before.asked | dict.fromkeys([*models.keys() & reports.keys(), *filter(None, (requested,))], now_ms())
     cache_entry = _cache[path] = _CacheEntry(origin=origin, asked=times, models=models)
+    is_known = models == before.models and times.keys() == before.asked.keys() and requested in before.asked
+    if not keep or (is_known and not is_due_at(before.asked[requested])):
+        return
     with suppress(OSError):
         write_private(path, msgspec.json.encode(cache_entry))
+
+
+def _update(old: ReportedCapabilities | None, new: ReportedCapabilities) -> ReportedCapabilities:
+    """Return the old report with what the new one has: a list of models says less than the page of one model."""
+    news = {name: value for name, value in asdict(new).items() if value is False or value not in (None, 0, "")}
+    return new if old is None else replace(old, **news)
 
 
 def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
@@ -115,9 +142,9 @@ def parse_reported(entry: Mapping[str, Any]) -> ReportedCapabilities:
         pdf=_pick_first(_is_supported(capabilities, "pdf_input"), input_kinds and "file" in input_kinds),
         tools=_pick_first(plain.get("function_calling"), _has_parameter(entry, "tools")),
         context_window=parse_window(entry),
-        max_output=_parse_count(entry, "max_completion_tokens")
-        or _parse_count(get_table(entry, "top_provider"), "max_completion_tokens")
-        or (_parse_count(entry, "max_tokens") if capabilities else 0),
+        max_output=parse_count(entry, "max_completion_tokens")
+        or parse_count(get_table(entry, "top_provider"), "max_completion_tokens")
+        or (parse_count(entry, "max_tokens") if capabilities else 0),
         retires_at=_parse_day(entry),
     )
 
@@ -136,7 +163,7 @@ def list_entries(answer: object) -> list[dict[str, Any]]:
 def parse_window(entry: Mapping[str, Any]) -> int:
     """Return the context window of an entry, in tokens; servers use several names for it. 0 = none."""
     places = (entry, get_table(entry, "meta"))
-    return next((count for name in _WINDOWS for table in places if (count := _parse_count(table, name))), 0)
+    return next((count for name in _WINDOWS for table in places if (count := parse_count(table, name))), 0)
 
 
 def _parse_efforts(entry: Mapping[str, Any], capabilities: dict[str, Any]) -> tuple[Effort, ...] | None:
@@ -181,7 +208,8 @@ def _pick_first(*flags: bool | None) -> bool | None:
     return next((flag for flag in flags if flag is not None), None)
 
 
-def _parse_count(table: Mapping[str, Any], key: str) -> int:
+def parse_count(table: Mapping[str, Any], key: str) -> int:
+    """Return a positive whole number of a table, 0 = there is none."""
     value = table.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
 

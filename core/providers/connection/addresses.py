@@ -6,12 +6,19 @@ A server on this machine is never reached through a proxy, whatever the environm
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Mapping
+from typing import Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from core.clock import monotonic
 from core.secrets import redact
+
+FRESH_SECONDS: Final = 5.0
+PROBE_SECONDS: Final = 0.2
+_listening: dict[int, tuple[float, bool]] = {}
 
 
 class NamedProxy(Struct, frozen=True):
@@ -31,6 +38,17 @@ def is_loopback(url: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def is_listening(port: int) -> bool:
+    """Return True if something listens on a port of this machine, as of some seconds ago."""
+    now, (at, is_open) = monotonic(), _listening.get(port, (0.0, False))
+    if now - at > FRESH_SECONDS or not at:
+        with socket.socket() as probe:
+            probe.settimeout(PROBE_SECONDS)
+            is_open = probe.connect_ex(("127.0.0.1", port)) == 0
+        _listening[port] = (now, is_open)
+    return is_open
 
 
 def find_proxy(url: str, environment: Mapping[str, str]) -> NamedProxy | None:

@@ -23,6 +23,7 @@ from core.secrets import Secret
 
 OPENAI_HOST: Final = "api.openai.com"
 STALL_SECONDS: Final = 120.0
+LOCAL_STALL_SECONDS: Final = 1_800.0  # A server of this machine may read a long prompt for many minutes.
 CONNECT_SECONDS: Final = 15.0
 KEY_HEADERS: Final = ("authorization", "x-api-key")  # The headers in which the SDKs send the key.
 NAMES_SECONDS: Final = 3.0

@@ -13,7 +13,7 @@ import asyncio
 import codecs
 import contextlib
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from functools import cache
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ MAX_BODY: Final = 65_536
 MAX_ANSWER: Final = 50_000_000  # Bytes of an answer that is one JSON object.
 BODY_SECONDS: Final = 5.0
 SILENCE_SECONDS: Final = 60.0
+PATIENT_SECONDS: Final = 240.0  # A longer time for the first byte lengthens that silence in proportion.
 _TYPE: Final = compile_lazily(r'"type": ?"(?P<type>content_block_[a-z]+|message_[a-z]+|response\.[a-z_.]+)"')
 _DELTA: Final = compile_lazily(r"content_block_delta|response\.(?!reasoning_summary)[a-z_.]+\.delta")
 _CHUNK: Final = compile_lazily(r'"(content|reasoning|reasoning_content|arguments)": ?"[^"]|"tool_calls": ?\[ ?\{')
@@ -63,8 +64,7 @@ def build_stream_class(base: Any) -> Any:
 
         async def _limit_pauses(self, pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
             """Yield the bytes; inside an item, pauses are limited. Raises `SilentTooLong`."""
-            limits = self.response.request.extensions.get("timeout") or {}
-            seconds = min(SILENCE_SECONDS, float(limits.get("read") or SILENCE_SECONDS))
+            seconds = _limit_silence(self.response.request.extensions.get("timeout") or {})
             while True:
                 try:
                     async with asyncio.timeout(seconds if self.is_inside_item else None):
@@ -76,6 +76,13 @@ def build_stream_class(base: Any) -> Any:
                 yield piece
 
     return EventStream
+
+
+def _limit_silence(limits: Mapping[str, Any]) -> float:
+    """Return the longest pause inside an item. A server of one's own, which is given more time, may read the prompt of
+    somebody else in the meantime."""
+    allowed = float(limits.get("read") or SILENCE_SECONDS)
+    return min(SILENCE_SECONDS * max(1.0, allowed / PATIENT_SECONDS), allowed)
 
 
 def is_midway(data: str) -> bool:

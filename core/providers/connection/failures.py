@@ -19,9 +19,18 @@ from msgspec import Struct
 from core.errors import AgentTuiError, ContextOverflow, ProviderError
 from core.patterns import compile_lazily
 from core.providers.connection.addresses import NamedProxy, find_proxy
-from core.providers.connection.refusals import QUOTA, Refusal, drop_echoes, find_refusal, is_too_large, parse_wait
+from core.providers.connection.refusals import (
+    QUOTA,
+    Refusal,
+    drop_echoes,
+    find_refusal,
+    is_too_large,
+    parse_sizes,
+    parse_wait,
+)
 from core.records import parse_json
 from core.secrets import redact
+from core.text.display_names import shorten_model
 from core.text.lines import clip
 
 MAX_DETAIL: Final = 300
@@ -89,7 +98,8 @@ class Api(Struct, frozen=True, kw_only=True):
     @property
     def full_label(self) -> str:
         """The provider with its model."""
-        return f"{self.label} ({self.model})" if self.model else self.label
+        name = shorten_model(self.id).partition("/")[2]
+        return f"{self.label} ({name})" if self.model else self.label
 
     @property
     def id(self) -> str:
@@ -111,7 +121,8 @@ def build_status_error(status: int, body: object, headers: Mapping[str, str], ap
     body_text = json.dumps(clean_body) if isinstance(clean_body, (dict, list)) else clean_body or ""
     full_text = f"{extract_detail(clean_body)} {body_text}"
     if is_too_large(status, full_text):
-        return build_overflow_error(api, detail)
+        window, tokens = parse_sizes(clean_body, full_text)
+        return build_overflow_error(api, detail, window=window, tokens=tokens)
     match = _TLS_REQUIRED.search(full_text) if status == 400 else None
     if match and (other := _build_scheme_error(api, "http://", match[0])) is not None:
         return other
@@ -196,10 +207,11 @@ def _build_not_found_error(status: int, detail: str, full_text: str, api: Api) -
     return _build_error(summary, detail, code="address_unknown", hint=api.address_hint)
 
 
-def build_overflow_error(api: Api, detail: str = "") -> ContextOverflow:
+def build_overflow_error(api: Api, detail: str = "", *, window: int = 0, tokens: int = 0) -> ContextOverflow:
     label = api.full_label if api.model else "the model"
     text = f"The conversation is too large for {label}{': ' + detail if detail else ''}."
-    return ContextOverflow(text, hint="Shorten it with /compact, or choose a model with a larger window.")
+    hint = "Shorten it with /compact, or choose a model with a larger window."
+    return ContextOverflow(text, hint=hint, window=window, tokens=tokens)
 
 
 def build_event_error(body: object, api: Api) -> ProviderError:

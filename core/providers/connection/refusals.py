@@ -6,7 +6,7 @@ import datetime
 import email.utils
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec import Struct
@@ -46,7 +46,24 @@ TOO_LARGE: Final = (
     r"|exceeds? the (available|model'?s?) (context|maximum)|model_context_window_exceeded|reduce the length of"
     r"|request_too_large|request too large for|tokens to keep from the initial prompt is greater than the context"
     r"|trying to keep the first \d+ tokens when context|cannot truncate prompt with n_keep"
+    r"|input \(\d+ tokens\) is too large to process"
 )
+# The numbers in such a message: of the window, and of the request.
+_WINDOW_SIZES: Final = (
+    r"available context size \((\d+) tokens",
+    r"maximum (?:context|prompt) length (?:is|of) (?:only )?(\d[\d,]*)",
+    r"(\d[\d,]*) maximum (?:context|prompt) length",
+    r"context length of (?:only )?(\d[\d,]*)",
+    r"tokens > (\d[\d,]*) maximum",
+    r"maximum number of tokens allowed \((\d[\d,]*)\)",
+)
+_REQUEST_SIZES: Final = (
+    r"request \((\d+) tokens\)",
+    r"(?:resulted in|requested|request has|contains|too long:) (\d[\d,]*) (?:input )?tokens",
+    r"input token count \((\d[\d,]*)\)",
+    r"keep the first (\d[\d,]*) tokens",
+)
+_MIN_WINDOW: Final = 256  # tokens; a smaller number is no window
 
 
 TOO_LARGE_STATUSES: Final = (400, 413, 422, 429, 500)
@@ -69,6 +86,25 @@ MAX_DEPTH: Final = 8
 
 
 NEEDS_RESPONSES: Final = r"\bv1/responses\b"
+
+
+# The messages of templates and gateways that reject the order of roles, or a role.
+ALTERNATES: Final = (
+    r"roles? (must|should|have to|need to) (strictly )?(be )?alternat|(must|should|to) (be )?alternat(e|ing)\b"
+    r"|alternat(e|es|ing) (between|user|with)|alternating (user|roles)"
+    r"|(successive|consecutive|two|multiple|several) [^.]{0,30}\b(user|assistant|messages|roles?)\b"
+    r"[^.]{0,60}(row|allowed|supported|same role|not|in your input)|successive (user|assistant)"
+    r"|unexpected role .?(user|assistant|system).? after|same role|expected (user|assistant|alternating)"
+    r"|(user|assistant) message (must|should|cannot|can't|can not) (follow|be followed|come after)"
+)
+
+
+NO_SYSTEM: Final = (
+    r"system (role|messages?|prompts?|instructions?) (is |are )?(not|un)[ -]?(supported|allowed|enabled)"
+    r"|(does not|doesn't|do not) support (the )?.?system.? (role|messages?|prompts?)"
+    r"|developer instruction is not enabled"
+    r"|(unsupported|unknown|invalid|unexpected) (message )?role:? .?system|role .?system.? is (not|un)"
+)
 
 
 QUOTA: Final = Refusal(
@@ -137,6 +173,13 @@ REFUSALS: Final = (
         r"|requires --enable-auto-tool-choice|tools param requires --jinja|unsupported param: tools"
         r"|[`'\"]?tools[`'\"]? (is|are) not supported|tool (use|calls?) (is|are) not supported"
         r"|endpoints found that support the provided .{0,3}tool",
+        (400, 404, 405, 422, 500, 501),
+    ),
+    Refusal(
+        "embeddings_unsupported",
+        "{label} does not compute embeddings",
+        "Start its server with embeddings, or choose another model with /embeddings.",
+        r"(does|do|is) not support(ed)? embeddings?|embeddings? (is|are) not (supported|enabled)",
         (400, 404, 405, 422, 500, 501),
     ),
     Refusal(
@@ -221,6 +264,23 @@ def find_refusal(status: int, text: str) -> Refusal | None:
 def is_too_large(status: int, text: str) -> bool:
     """Return True if the request was too large for the model or for a proxy in front of it."""
     return status == 413 or (status in TOO_LARGE_STATUSES and matches_words(TOO_LARGE, text))
+
+
+def parse_sizes(body: object, text: str) -> tuple[int, int]:
+    """Return the window and the size of the request in tokens that a refusal of a long request names, 0 = it names
+    none. llama.cpp names both in fields of their own."""
+    window, tokens = (_find_number(patterns, text) for patterns in (_WINDOW_SIZES, _REQUEST_SIZES))
+    for mapping in _walk_mappings(body):
+        known_window, known_tokens = mapping.get("n_ctx"), mapping.get("n_prompt_tokens")
+        window = known_window if isinstance(known_window, int) else window
+        tokens = known_tokens if isinstance(known_tokens, int) else tokens
+    window = window if window >= _MIN_WINDOW else 0
+    return window, tokens if tokens >= window else 0
+
+
+def _find_number(patterns: Iterable[str], text: str) -> int:
+    matches = (re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+    return next((int(match[1].replace(",", "")) for match in matches if match), 0)
 
 
 def parse_wait(headers: Mapping[str, str], body: object = None, text: str = "") -> float | None:

@@ -29,6 +29,7 @@ from core.providers.base import (
     Delta,
     FinishReason,
     ModelRequest,
+    PromptProgress,
     ReasoningDelta,
     StreamEnd,
     TextDelta,
@@ -134,6 +135,8 @@ class ChatWire(OpenAIWire):
             tail["max_completion_tokens" if self._official else "max_tokens"] = request.max_tokens
         if request.temperature is not None and self._capabilities.sampling:
             tail["temperature"] = request.temperature
+        if self._capabilities.progress:
+            tail["return_progress"] = True
         if request.effort:
             tail["reasoning_effort"] = request.effort
         if self._official and request.private:
@@ -418,6 +421,8 @@ class ChatAnswer:
             return
         if (usage := parse_usage(chunk)) is not None:
             yield UsageReport(usage)
+        if total := get_count(progress := get_table(chunk, "prompt_progress"), "total"):  # llama.cpp
+            yield PromptProgress(min(get_count(progress, "processed"), total), total)
         for choice in get_tables(chunk, "choices"):
             if choice.get("index") in (0, None):
                 yield from self._read_choice(choice)

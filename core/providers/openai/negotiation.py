@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, WireProtocol
 from core.providers.base import ModelRequest
-from core.providers.connection.refusals import NEEDS_RESPONSES, drop_echoes, matches_words
+from core.providers.connection.refusals import ALTERNATES, NEEDS_RESPONSES, NO_SYSTEM, drop_echoes, matches_words
 from core.providers.openai.chat import find_unknown_fields
 from core.providers.openai.server_quirks import BLANKS, ServerQuirks
 
@@ -30,6 +30,7 @@ _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"
 # By option (`table.field`): the words by which a server names it in a refusal.
 _OPTIONS: Final = {
     **{name: name for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature", *_LIMITS)},
+    "return_progress": "return_progress",
     "service_tier": r"service_tier|service tier",
     "background": r"background|completion_window|completion window",
     "prompt_cache_options": r"prompt_cache_options|cache ttl",
@@ -49,21 +50,6 @@ _REQUIRED_FIELDS: Final = {
     for name in ("reasoning_content", "thought_signature")
 }
 _SHORT_IDS: Final = r"tool call id.{0,120}length of 9"
-# The messages of templates and gateways that reject the order of roles, or a role.
-_ALTERNATES: Final = (
-    r"roles? (must|should|have to|need to) (strictly )?(be )?alternat|(must|should|to) (be )?alternat(e|ing)\b"
-    r"|alternat(e|es|ing) (between|user|with)|alternating (user|roles)"
-    r"|(successive|consecutive|two|multiple|several) [^.]{0,30}\b(user|assistant|messages|roles?)\b"
-    r"[^.]{0,60}(row|allowed|supported|same role|not|in your input)|successive (user|assistant)"
-    r"|unexpected role .?(user|assistant|system).? after|same role|expected (user|assistant|alternating)"
-    r"|(user|assistant) message (must|should|cannot|can't|can not) (follow|be followed|come after)"
-)
-_NO_SYSTEM: Final = (
-    r"system (role|messages?|prompts?|instructions?) (is |are )?(not|un)[ -]?(supported|allowed|enabled)"
-    r"|(does not|doesn't|do not) support (the )?.?system.? (role|messages?|prompts?)"
-    r"|developer instruction is not enabled"
-    r"|(unsupported|unknown|invalid|unexpected) (message )?role:? .?system|role .?system.? is (not|un)"
-)
 _NULL_CONTENT: Final = (
     r"(?<!_)content\b.{0,160}(null\b|none\b|NoneType|valid string|be a string|required|missing|not of type)"
     r"|(null\b|none\b|NoneType|missing|required|string).{0,160}\bcontent\b|NoneType|\bon null\b"
@@ -164,9 +150,9 @@ class Negotiation:
         text = text or failure.message
         is_bare = any(_has_calls_alone(message) for message in request.messages)
         blank_index = BLANKS.index(quirks.blank) + 1 if quirks.blank is not None else 0
-        if matches_words(_NO_SYSTEM, text) and request.system:
+        if matches_words(NO_SYSTEM, text) and request.system:
             self.quirks = replace(quirks, takes_system=False)
-        elif matches_words(_ALTERNATES, text):
+        elif matches_words(ALTERNATES, text):
             self.quirks = replace(quirks, alternates=True, takes_system=not (quirks.alternates and request.system))
             if self.quirks == quirks and request.tools:
                 failure.code = "tools_unsupported"

@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from core.clock import pause
 from core.errors import ProviderError
 from core.protocol.messages import Usage, WireProtocol
-from core.providers.base import CompactedHistory, Delta, ModelRequest, RequestReport
+from core.providers.base import CompactedHistory, Delta, ModelRequest, PromptProgress, RequestReport
 from core.providers.connection.endpoint import Endpoint, is_openai_host
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error
 from core.providers.openai.chat import ChatAnswer, ChatWire
 from core.providers.openai.negotiation import Negotiation
 from core.providers.openai.responses import COMPACTION, CompactionWire, ResponsesAnswer, ResponsesWire, parse_usage
+from core.providers.openai.server_quirks import add_reported
 from core.providers.sdk_provider import END, SdkProvider, read_next
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder
 from core.providers.wire.wire_values import get_table, get_tables
@@ -99,7 +100,7 @@ class OpenAIProvider(SdkProvider):
             try:
                 async with aclosing(self._read_answer(exchange, request)) as deltas:
                     async for delta in deltas:
-                        has_started = has_started or not isinstance(delta, RequestReport)
+                        has_started = has_started or not isinstance(delta, RequestReport | PromptProgress)
                         yield delta
                 return
             except Exception as error:
@@ -210,7 +211,8 @@ class OpenAIProvider(SdkProvider):
         return wire or self._speaks
 
     def _build_writer(self, name: WireProtocol, request: ModelRequest) -> ChatWire | ResponsesWire:
-        capabilities, quirks = self._find_capabilities(request.model, name), self._negotiation.quirks
+        capabilities = self._find_capabilities(request.model, name)
+        quirks = add_reported(self._negotiation.quirks, capabilities)
         if name == "responses":
             takes_grammar = self._negotiation.takes_grammar
             if not self._negotiation.takes_search:

@@ -11,8 +11,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from core.protocol.messages import AssistantMessage, Message
+from core.providers.catalog.capabilities import Capabilities
 from core.providers.openai.openai_wire import Item
 
 RECEIVED: Final = "(I have the results.)"  # The inserted answer between results and the next user message.
@@ -48,6 +50,15 @@ class ServerQuirks(Struct, frozen=True, kw_only=True):
     def fill_content(self, item: Item) -> Item:
         """Return an item without a null content, if the server requires that."""
         return item | {"content": self.blank} if item.get("content") is None and self.blank is not None else item
+
+
+def add_reported(quirks: ServerQuirks, capabilities: Capabilities) -> ServerQuirks:
+    """Return the quirks with what the server says of its template, so that it need not refuse a request first."""
+    return replace(
+        quirks,
+        alternates=quirks.alternates or capabilities.alternates,
+        takes_system=quirks.takes_system and capabilities.takes_system,
+    )
 
 
 def find_run_end(messages: Sequence[Message], start: int) -> int:

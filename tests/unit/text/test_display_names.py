@@ -122,11 +122,15 @@ def test_n14_prose_is_one_line_in_which_nothing_is_hidden(text):
     [
         ("scripted//home/me/demo.yaml", "scripted/demo.yaml"),
         ("scripted/demo", "scripted/demo"),
+        ("llamacpp//home/me/models/Qwen3-8B.gguf", "llamacpp/Qwen3-8B.gguf"),
+        ("llamacpp/models/Qwen3-8B.GGUF", "llamacpp/Qwen3-8B.GGUF"),
+        ("llamacpp/ggml-org/gemma-3-4b-it-GGUF:Q4_K_M", "llamacpp/ggml-org/gemma-3-4b-it-GGUF:Q4_K_M"),
+        ("vllm//srv/models/Qwen3-8B", "vllm/Qwen3-8B"),
         ("openai/org/model", "openai/org/model"),
         ("", ""),
     ],
 )
-def test_the_name_of_a_script_tells_nothing_of_the_machine(model, shown):
+def test_the_name_of_a_file_tells_nothing_of_the_machine(model, shown):
     assert shorten_model(model) == shown
 
 

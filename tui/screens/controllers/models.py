@@ -9,6 +9,7 @@ from core.protocol.commands import EffortSet, ModelSet, TierSet
 from core.protocol.messages import Effort, TierChoice
 from core.protocol.models import ProviderStatus, RouteRow
 from core.protocol.queries import ModelsAnswer, ModelsQuery, RoutesAnswer, RoutesQuery
+from core.text.display_names import shorten_model
 from tui.bridge import SessionRequest
 from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.screens.controller import Controller, ScreenContext, in_worker
@@ -42,7 +43,9 @@ class ModelController(Controller):
     async def pick_model(self, answer: ModelsAnswer, *, provider: str = "", current: str = "") -> str:
         """Ask for a model, among all or those of one provider, and return its id; "" = none."""
         models = [model for model in answer.models if not provider or model.id.startswith(f"{provider}/")]
-        options = [PickerOption(model.id, model.id, "" if provider else model.source) for model in models]
+        options = [
+            PickerOption(model.id, shorten_model(model.id), "" if provider else model.source) for model in models
+        ]
         status = next((provider_status for provider_status in answer.providers if provider_status.id == provider), None)
         in_use = "scripted demo" if self.context.state.is_demo else current
         explanation = (
@@ -84,7 +87,7 @@ class ModelController(Controller):
         notes = {level: "" if level in row.efforts else "not supported" for level in EFFORT_LEVELS}
         options += [PickerOption(level, level, note) for level, note in notes.items()]
         explanation = "" if row.efforts else f"{row.model or 'This model'} has no known effort levels."
-        title = f"Effort of {fit_line(row.model, 50)}" if row.model else "Effort"
+        title = f"Effort of {fit_line(shorten_model(row.model), 50)}" if row.model else "Effort"
         dialog = PickerDialog(title, options, current=row.effort or DEFAULT_EFFORT, explanation=explanation)
         return await self.context.ask(dialog) or ""
 

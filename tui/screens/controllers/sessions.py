@@ -13,6 +13,7 @@ from core.protocol import commands, queries
 from core.protocol.events import BackgroundAgentInfo
 from core.protocol.queries.sessions import list_forks
 from core.text.counting import count
+from core.text.display_names import shorten_model
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
 from tui.dialogs.pages import ConfirmDialog
@@ -99,7 +100,9 @@ class SessionController(Controller):
         home = await self.context.ensure_bar(HomeList, "home")
         state = self.context.state
         branch = current_session.branch if current_session is not None else ""
-        home.show(others, " · ".join(filter(None, (Path(state.workspace).name, branch, state.shown_model))))
+        home.show(
+            others, " · ".join(filter(None, (Path(state.workspace).name, branch, shorten_model(state.shown_model))))
+        )
 
     @on(Prompt.BelowRequested)
     def _focus_home(self) -> None:
