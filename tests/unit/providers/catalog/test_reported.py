@@ -125,6 +125,13 @@ def test_what_was_told_is_there_for_the_next_program_and_for_its_address_alone()
     assert [told.is_due(ORIGIN, name) for name in ("m", "other")] == [False, False]
 
 
+def test_a_page_without_an_end_takes_back_none_that_was_told():
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 8_192, "retires_at": "2027-01-31T00:00:00Z"}])
+    told.save_reported(ORIGIN, [{"id": "m", "max_model_len": 4_096}])
+    capabilities = find_capabilities("vllm", "m", wire="chat", origin=ORIGIN)
+    assert (capabilities.retires_at, capabilities.context_window) == ("2027-01-31", 4_096)
+
+
 def test_what_was_told_is_asked_again_after_a_week(monkeypatch):
     told.save_reported(ORIGIN, [], requested_model="m")
     later = told.now_ms() + told.FRESH_MS + 1
