@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
+from core.patterns import compile_lazily
 from core.protocol import events as ev
+
+DEFAULT_ROUNDS: Final = 10
+MAX_ROUNDS: Final = 100
+USAGE: Final = "Write /goal CONDITION, and --check COMMAND if a command can tell; --rounds N limits the checks."
+_WISH: Final = compile_lazily(
+    r"(?P<condition>.+?)(?:\s+--check\s+(?P<check>.+?))?(?:\s+--rounds\s+(?P<rounds>\d{1,6}))?", re.DOTALL
+)
+
+
+class GoalWish(NamedTuple):
+    """A goal as the user writes it; `rounds` 0: as many as usual."""
+
+    condition: str
+    check: str = ""
+    rounds: int = 0
+
+
+def parse_wish(text: str) -> GoalWish | None:
+    """Parse what follows `/goal`; None: there is no condition."""
+    match = _WISH.fullmatch(text.strip())
+    if match is None or match["condition"].startswith("--"):
+        return None
+    return GoalWish(match["condition"].strip(), match["check"] or "", int(match["rounds"] or 0))
 
 
 @dataclass(slots=True, kw_only=True)

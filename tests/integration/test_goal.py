@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 from core.arguments import PrintArguments
 from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
+from core.errors import ConfigError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.transports.http.access import Grant
+from core.transports.http.session_routes import find_needed_grant
 from tests.support.agent_case import DirectedModel, Step, calls, says
 from tests.support.boxes import boxed, command
 from tests.support.default_model import access_to
@@ -108,14 +112,23 @@ def test_the_prompt_sets_a_goal_by_its_first_word(run):
     code, model, _ = run(WRITE, says("One."), EDIT, says("Two."), prompt=text, goal="")
     assert code is ExitCode.DONE
     assert "<user_query>\nx is two\n</user_query>" in list_prompts(model)[0]
+    assert "--check" not in list_prompts(model)[0]
     assert "(round 1 of 3)" in list_prompts(model)[2]
 
 
 @pytest.mark.parametrize("text", ["/goal", "/goal --check true"])
 def test_a_goal_without_a_condition_is_refused(run, text):
-    code, model, response = run(prompt=text, goal="")
-    assert (code, model.requests) == (ExitCode.FAILED, [])
-    assert "a goal needs a condition" in str(response)
+    with pytest.raises(ConfigError, match="a goal needs a condition"):
+        run(prompt=text, goal="")
+
+
+async def test_the_words_of_a_prompt_set_no_goal_for_a_client_that_may_run_no_command(tmp_path):
+    async with boxed(tmp_path, says("Yes.")) as case:
+        await case.turn("/goal it works --check touch x")
+        assert case.of(ev.GoalSet) == []
+    submit_text = cmd.TurnSubmit(session="s", text="Do it", goal="it works")
+    assert find_needed_grant(submit_text) is Grant.DRIVE
+    assert find_needed_grant(replace(submit_text, check="touch x")) is Grant.APPROVE
 
 
 @pytest.mark.parametrize("options", [["--check", "true"], ["--rounds", "3"], ["--goal", "x", "--best", "2"]])
@@ -151,7 +164,7 @@ async def test_the_user_can_stop_a_goal_that_waits(tmp_path):
     project = project_at(tmp_path / "project")
     model = DirectedModel([says("Which one?")])
     async with session_in(project, access_to(lambda *_: (model, "story"), MODEL)) as (engine, session):
-        await run_turn(engine, session, "/goal it works --check true")
+        await run_turn(engine, session, cmd.TurnSubmit(session=session, text="Work", goal="it works", check="true"))
         await submit(engine, cmd.GoalStop(session=session))
         events = await read_until(engine, session, ev.GoalEnded)
         assert events[-1].reason == "stopped"

@@ -51,6 +51,7 @@ from core.protocol.paths import is_named_by
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change
 from core.sessions.log import STATE_LOST
+from core.state.goals import USAGE, GoalWish, parse_wish
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
@@ -131,7 +132,7 @@ class _PrintRun:
 
     def __init__(self, engine: Engine, arguments: PrintArguments, prompt: str) -> None:
         self._arguments = arguments
-        self._prompt = prompt
+        self._prompt, self._goal = _find_goal(arguments, prompt)
         schema = arguments.json_schema
         self._answer = JsonAnswer(read_schema(schema)) if schema is not None else None
         printer = PRINTERS[arguments.output_format]
@@ -225,15 +226,14 @@ class _PrintRun:
         if best := self._arguments.best:
             return cmd.BestRun(session=self._session, text=prompt, models=best, attachments=self._labels)
         limits = dict(self._arguments.tools)
-        arguments = self._arguments
         return cmd.TurnSubmit(
             session=self._session,
             text=prompt,
             attachments=self._labels,
             available_tools=limits,
-            goal=arguments.goal,
-            check=arguments.check,
-            rounds=arguments.rounds,
+            goal=self._goal.condition,
+            check=self._goal.check,
+            rounds=self._goal.rounds,
         )
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:
@@ -370,8 +370,7 @@ class _PrintRun:
 
     def _find_goal_reason(self, state: SessionState) -> str:
         """Return how the goal of this run has ended, "" = it has not; a run without one has met it."""
-        has_goal = bool(self._arguments.goal) or self._prompt.startswith("/goal ")
-        return state.goal.reason if has_goal and state.goal is not None else "met"
+        return state.goal.reason if self._goal.condition and state.goal is not None else "met"
 
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
         """Accept what `--accept` names. Returns the paths that were written."""
@@ -425,6 +424,17 @@ class _PrintRun:
         model, mode = self._arguments.model or "", self._arguments.mode or "agent"
         self._printer.end(build_refusal(reply, model=model, mode=mode, timestamp=now_ms()))
         return ExitCode.USAGE if reply.code == "mention_unknown" else ExitCode.FAILED
+
+
+def _find_goal(arguments: PrintArguments, prompt: str) -> tuple[str, GoalWish]:
+    """Return the prompt for the model and the goal, of the options or of a prompt that begins with /goal."""
+    word, _, rest = prompt.partition(" ")
+    if arguments.goal or word != "/goal":
+        return prompt, GoalWish(arguments.goal, arguments.check, arguments.rounds)
+    wish = parse_wish(rest)
+    if wish is None:
+        raise ConfigError("a goal needs a condition.", hint=USAGE, code="goal_incomplete")
+    return wish.condition, wish
 
 
 def _lacks_key(turn: TurnState) -> bool:

@@ -21,7 +21,7 @@ from core.engine.commands.findings import parse_review, prepare_review
 from core.engine.session.opening import record_branch
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
-from core.engine.turns.goals import USAGE, find_goal
+from core.engine.turns.goals import build_goal
 from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn
 from core.engine.turns.project_survey import parse_init, render_init
 from core.engine.turns.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
@@ -61,17 +61,16 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
         layout=command.layout,
         earlier=command.earlier,
     )
-    wish = find_goal(command, text) if expanded_prompt is None else None
+    goal = build_goal(command)
     instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded_prompt)
-    instruction = wish.prompt if wish is not None and not command.goal else instruction
     await reserve_turn(session)
     ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
 
     def start() -> None:
         record_branch(session)
         session.call_permissions.requested_tools = command.available_tools
-        if wish is not None:
-            session.emit_outside_turn(wish.goal)
+        if goal is not None:
+            session.emit_outside_turn(goal)
         if expanded_prompt is not None and expanded_prompt.opened is not None:
             session.emit_outside_turn(expanded_prompt.opened)
         start_turn(session, ask, text)
@@ -108,7 +107,7 @@ def prepare_goal_stop(session: Session, _: cmd.GoalStop) -> Effect:
     """End the goal of the session."""
     goal = session.state.goal
     if goal is None or goal.reason:
-        raise CommandRejected("there is no goal.", hint=USAGE, code="no_goal")
+        raise CommandRejected("there is no goal.", hint="/goal CONDITION sets one.", code="no_goal")
     return lambda: session.emit_outside_turn(GoalEnded(reason="stopped", message="You stopped the goal."))
 
 

@@ -54,6 +54,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.TierSet,
         cmd.FindingsDismiss,
         cmd.FindingsFix,
+        cmd.GoalStop,
         cmd.HunkComment,
         cmd.HunkEdit,
         cmd.HunkSplit,
@@ -113,6 +114,8 @@ def find_needed_grant(command: cmd.AnyCommand) -> Grant:
     if isinstance(command, cmd.AttachmentAdd) and _leaves_project(command.path):
         return Grant.APPROVE
     if any(names_file_or_command(model) for model in _list_models(command)):
+        return Grant.APPROVE
+    if isinstance(command, cmd.TurnSubmit) and command.check:  # a command that is run unasked, as `command.run`
         return Grant.APPROVE
     return Grant.DRIVE if type(command) in DRIVING else Grant.APPROVE
 

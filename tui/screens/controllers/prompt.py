@@ -20,6 +20,7 @@ from core.patterns import compile_lazily
 from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from core.protocol.messages import Attachment
+from core.state.goals import USAGE, parse_wish
 from tui import clipboard
 from tui.chat.context_chips import ContextChips
 from tui.chat.prompt import Prompt
@@ -291,13 +292,14 @@ class PromptController(Controller):
         if wish == "stop":
             self.context.submit_soon(commands.GoalStop())
             return
-        if not wish:
-            self.return_text("/goal ")
+        goal = parse_wish(wish)
+        if goal is None:
+            self.context.notify_user(USAGE, is_error=bool(wish))
             return
-        text = f"/goal {wish}"
-        self.context.prompt.past.add(text)
+        self.context.prompt.past.add(f"/goal {wish}")
         self.context.transcript.follow_end()
-        self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
+        submit = commands.TurnSubmit(text=goal.condition, anyway=True, goal=goal.condition)
+        self.context.submit_soon(replace(submit, check=goal.check, rounds=goal.rounds))
 
     def action_mention_page(self, address: str = "") -> None:
         """Mention a page of the web in the prompt, which is not sent yet."""
