@@ -20,7 +20,7 @@ EXIT_MEANINGS: dict[ExitCode, str] = {
     ExitCode.DONE: "done",
     ExitCode.FAILED: "failed: the provider or the engine could not finish; the message says why",
     ExitCode.USAGE: "wrong arguments, or no terminal for the screen; nothing was started",
-    ExitCode.LIMIT: "a limit was reached (--max-steps, --max-cost, --max-tokens, or the length of an answer)",
+    ExitCode.LIMIT: "a limit was reached: steps, cost, tokens, time, or the length of an answer",
     ExitCode.REFUSED: "a command was refused, nobody could approve, or an edit was left pending",
     ExitCode.INTERRUPTED: "interrupted: Ctrl+C, a signal, the terminal closed; finished work is kept",
 }

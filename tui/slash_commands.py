@@ -120,7 +120,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("side", "btw"), "/fork continues in a copy of this session."),
     **dict.fromkeys(("worktree", "new-worktree"), "Background agents work in a clone: /background."),
     **dict.fromkeys(
-        ("voice", "fast", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
+        ("voice", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
     ),
     **dict.fromkeys(("release-notes", "changelog"), "See the project's CHANGELOG.md."),
     **dict.fromkeys(("install-github-app",), "To run in CI: /help headless."),

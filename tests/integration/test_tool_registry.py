@@ -235,7 +235,7 @@ async def test_each_tool_says_what_it_costs_or_why_it_is_absent(project):
         await converse(engine, session, "[part it]")
         after = await engine.query(ToolsQuery(session=session))
         assert isinstance(after, ToolsAnswer)
-        assert row(after, "task").state == "told"
+        assert row(after, "task").state == "listed"
         assert isinstance(await engine.submit(cmd.ModeSet(session=session, mode="ask")), cmd.Ack)
         await engine.wait_idle(session)
         asking = await engine.query(ToolsQuery(session=session))

@@ -56,12 +56,15 @@ class _Shown(Struct, frozen=True, kw_only=True):
     digests: tuple[str, ...] = ()
 
 
-def list_foreign_files(workspace: Workspace, check: TrustCheck | None) -> tuple[ForeignFile, ...]:
-    """List the files of other agents that exist. `check` None: those of the project are not read."""
+def list_foreign_files(
+    workspace: Workspace, check: TrustCheck | None, *, has_nested: bool = True
+) -> tuple[ForeignFile, ...]:
+    """List the files of other agents that exist. `check` None: those of the project are not read. `has_nested`: also
+    instructions in its directories, which takes a walk, and asks about those that are new."""
     used: dict[str, list[str]] = {}
     unused: dict[str, list[str]] = {}
     for lines, path, text in (
-        *_report_instructions(workspace, check),
+        *_report_instructions(workspace, check, has_nested=has_nested),
         *_report_permissions(workspace, check),
         *_report_servers(workspace, check),
         *_report_keys(workspace, check),
@@ -76,8 +79,8 @@ def list_foreign_files(workspace: Workspace, check: TrustCheck | None) -> tuple[
 Reported = tuple[str, str, str]
 
 
-def _report_instructions(workspace: Workspace, check: TrustCheck | None) -> Iterator[Reported]:
-    nearby_paths = tuple(iterate_rule_paths(workspace)) if check is not None else ()
+def _report_instructions(workspace: Workspace, check: TrustCheck | None, *, has_nested: bool) -> Iterator[Reported]:
+    nearby_paths = tuple(iterate_rule_paths(workspace)) if check is not None and has_nested else ()
     files = load_rule_files(workspace, check, nearby_paths=nearby_paths)
     for rule in files.rules:
         if _is_foreign(rule.path) and not rule.owner:
@@ -163,7 +166,7 @@ def _decode(path: str, data: bytes) -> dict[str, Any]:
 
 def build_notice(workspace: Workspace, check: TrustCheck | None) -> str | None:
     """Return one line about entries that have no effect, None: there are none, or they were named before."""
-    files = list_foreign_files(workspace, check)
+    files = list_foreign_files(workspace, check, has_nested=False)
     unused = [f"{file.path} {line}" for file in files for line in file.unused]
     if not unused:
         return None

@@ -29,13 +29,13 @@ def refused_messages(body: Mapping[str, Any], unread: list[str], betas: Sequence
     from anthropic.types import message_create_params as stable
     from anthropic.types.beta import message_create_params as beta
 
-    yield from _betas(body, betas)
     types = beta if betas else stable
     params = types.MessageCreateParamsStreaming if body.get("stream") else types.MessageCreateParamsNonStreaming
     untyped = {key: value for key, value in body.items() if key not in _SAMPLING}  # the SDK has left them out
     for place, _, message in faults_of(params, untyped):
         yield Refusal(message=f"{'.'.join(map(str, place))}: {message}")
         return
+    yield from _betas(body, betas)
     claude = claude_of(body["model"]) or _UNKNOWN
     yield from _options(body, claude)
     yield from _thinking(body, claude)
@@ -68,7 +68,7 @@ def _betas(body: Mapping[str, Any], betas: Sequence[str]) -> Iterator[Refusal]:
     needs_beta = re.match(r"claude-opus-(5$|4-8)", body["model"])
     if body.get("speed") and needs_beta and "fast-mode-2026-02-01" not in betas:
         yield from _refusals("speed: Extra inputs are not permitted")
-    if body["max_tokens"] == 0 and body.get("stream"):
+    if body.get("max_tokens") == 0 and body.get("stream"):
         yield from _refusals("stream: must be false when max_tokens is 0")
 
 
@@ -149,7 +149,9 @@ def _content(body: Mapping[str, Any]) -> Iterator[Refusal]:
     messages: list[Item] = body["messages"]
     if not messages:
         yield from _refusals("messages: at least one message is required")
-    elif messages[0]["role"] != "user" and messages[0]["content"][0]["type"] != "compaction":
+    elif messages[0]["role"] != "user" and not any(
+        isinstance(block, Mapping) and block["type"] == "compaction" for block in messages[0]["content"]
+    ):
         yield from _refusals('messages: first message must use the "user" role')
     for place, message in enumerate(messages):
         if not message["content"] and place < len(messages) - 1 and "output_config" not in message:
