@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,17 @@ def find_marked_processes(variable: str, value: str) -> Iterator[psutil.Process]
             process = psutil.Process(pid)
             if process.environ().get(variable) == value and process.status() != psutil.STATUS_ZOMBIE:
                 yield process
+
+
+def list_command_lines(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
+    """Return the command lines of processes, without those that are gone or have only ended."""
+    import psutil
+
+    lines = list[str]()
+    for process in processes:
+        with suppress(psutil.Error):
+            lines.append(" ".join(process.cmdline()))
+    return tuple(filter(None, lines))
 
 
 def kill_process(process: psutil.Process) -> None:

@@ -25,6 +25,7 @@ from core.processes import (
     ProcessFamily,
     find_marked_processes,
     kill_process,
+    list_command_lines,
     list_descendants,
     restore_signals,
 )
@@ -190,7 +191,8 @@ class UnboxedProcess:
             return self._result
         if self._watching is not None:
             self._watching.cancel()
-        left = _list_left(self._mark, self._family) if self._process.returncode is not None else ()
+        has_ended = self._process.returncode is not None
+        left = list_command_lines(_list_survivors(self._mark, self._family) if has_ended else ())
         await _kill_all(self._process, self._mark, self._family)
         self.reader.stop()
         if self._process.stdin is not None:
@@ -220,17 +222,6 @@ def _list_survivors(mark: str, family: ProcessFamily | None) -> list[psutil.Proc
         return marked_processes
     family.look()
     return [*marked_processes, *family.list_living()]
-
-
-def _list_left(mark: str, family: ProcessFamily | None) -> tuple[str, ...]:
-    """Return the command lines of the processes that a command has left running."""
-    import psutil
-
-    commands = list[str]()
-    for process in _list_survivors(mark, family):
-        with contextlib.suppress(psutil.Error):
-            commands.append(" ".join(process.cmdline()))
-    return tuple(filter(None, commands))
 
 
 async def _kill_all(process: asyncio.subprocess.Process, mark: str, family: ProcessFamily | None) -> None:

@@ -142,8 +142,9 @@ class Absorber:
     def _describe_git_moves(self, layer: CommandLayer, sorting: LayerSorting) -> Iterator[str]:
         """Yield a description of what became of the references of each repository that the command wrote to."""
         roots = dict.fromkeys(path for path, top in sorting.tops.items() if top.kind == "git")
+        scanned_entries = scan_layer(layer.upper).entries if roots else ()  # sorting has removed what is unchanged
         for root in roots:
-            entries = [entry for entry in scan_layer(layer.upper).entries if is_below(entry.path, root)]
+            entries = [entry for entry in scanned_entries if is_below(entry.path, root)]
             names = [entry.path.removeprefix(f"{root}/") for entry in entries if entry.kind in {"file", "whiteout"}]
             references = tuple(
                 name[5:] for name in names if name.startswith("refs/") and self._has_moved(root, name, sorting)

@@ -30,11 +30,11 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.records import convert, parse_json
 from core.sandbox.box import BoxLimits, BoxResult, RunningCommand
-from core.sandbox.plain_text import LiveTextStream
 from core.sandbox.results import CommandResult
 from core.shell.command_host import get_memory_limit
 from core.shell.long_output import CommandOutput
-from core.shell.shell_state import replace_undecodable
+from core.shell.masked_output import MaskedOutput
+from core.shell.python_repl import BOOTSTRAP
 from core.shell.terminal import Terminal
 from core.text.counting import count
 
@@ -48,9 +48,7 @@ MAX_OUTPUT: Final = 64 << 20  # bytes of its calls and of what it prints
 NO_BOX: Final = "Programs can't be sandboxed on this machine, so none runs. Call the tools one by one."
 TOO_MANY: Final = f"This program has made {MAX_CALLS} calls, and may make no more."
 FORGED: Final = "it wrote something to its calls that is no call"
-# As in `python_repl`: the first line of its standard input is the driver, read byte by byte.
-_BOOTSTRAP: Final = "import base64, os; exec(base64.b64decode(os.fdopen(os.dup(0), 'rb', 0).readline()))"
-_COMMAND: Final = f'exec "${{VIRTUAL_ENV:+$VIRTUAL_ENV/bin/}}python3" -I -X utf8 -u -c {shlex.quote(_BOOTSTRAP)}'
+_COMMAND: Final = f'exec "${{VIRTUAL_ENV:+$VIRTUAL_ENV/bin/}}python3" -I -X utf8 -u -c {shlex.quote(BOOTSTRAP)}'
 
 
 class ProgramCall(Struct, frozen=True):
@@ -81,9 +79,9 @@ class ProgramRun:
     """The run of one program. `name`: of the file for long output; `on_output` gets pieces of what it prints."""
 
     def __init__(self, terminal: Terminal, name: str, call_tools: CallTools, on_output: Callable[[str], None]) -> None:
-        self._terminal, self._call_tools, self._on_output = terminal, call_tools, on_output
+        self._terminal, self._call_tools = terminal, call_tools
         self._output = CommandOutput(terminal.host.directory, name)
-        self._stream = LiveTextStream()
+        self._printed = MaskedOutput(self._output, on_output)
         self._buffer = ""
         self._orders: list[_Order] = []
         self._arrival = asyncio.Event()
@@ -124,15 +122,7 @@ class ProgramRun:
         limits = BoxLimits(seconds=None, memory=get_memory_limit(), output=MAX_OUTPUT)
         lowers = host.shadow.prepare_lowers()
         request = await host.build_passing_request(_COMMAND, lowers=lowers, cwd=".", limits=limits, is_piped=True)
-        return await box.start(replace(request, raw=True), self._take_calls, self._take_output)
-
-    def _take_output(self, text: str) -> None:
-        self._add_output(self._stream.feed(replace_undecodable(text)))
-
-    def _add_output(self, piece: str) -> None:
-        if piece:
-            self._output.add(piece)
-            self._on_output(piece)
+        return await box.start(replace(request, raw=True), self._take_calls, self._printed.feed)
 
     def _take_calls(self, text: str) -> None:
         """Take in calls, which are complete lines."""
@@ -188,7 +178,7 @@ class ProgramRun:
                 running.send(json.dumps({"id": order.id, **content}).encode() + b"\n")
 
     def _build_result(self, box_result: BoxResult, duration_ms: int, *, timed_out: bool) -> CommandResult:
-        self._add_output(self._stream.finish())
+        self._printed.finish()
         ended = "timed_out" if timed_out else box_result.end_reason
         return CommandResult(
             exit_code=None if timed_out or self._is_forged else box_result.exit_code,

@@ -40,12 +40,12 @@ GRACE_SECONDS = 2.0  # seconds that an interrupted block has to end
 INTERRUPTED_NOTE = "[Python was interrupted; its variables are kept]"
 ENDED_NOTE = "[Python ended; its variables are lost, and the next block starts a new session]"
 # The first line of its standard input is the driver, read byte by byte, so that no later input is consumed.
-_BOOTSTRAP = "import base64, os; exec(base64.b64decode(os.fdopen(os.dup(0), 'rb', 0).readline()))"
+BOOTSTRAP = "import base64, os; exec(base64.b64decode(os.fdopen(os.dup(0), 'rb', 0).readline()))"
 
 
 def build_command(mark: str) -> str:
     """Return the shell command of the interpreter: the Python of the active environment, else `python3`."""
-    return f'exec "${{VIRTUAL_ENV:+$VIRTUAL_ENV/bin/}}python3" -X utf8 -u -c {shlex.quote(_BOOTSTRAP)} {mark}'
+    return f'exec "${{VIRTUAL_ENV:+$VIRTUAL_ENV/bin/}}python3" -X utf8 -u -c {shlex.quote(BOOTSTRAP)} {mark}'
 
 
 def _encode_block(text: str) -> bytes:

@@ -25,16 +25,14 @@ class ModelMemory(Struct, kw_only=True):
     """The knowledge of a session's models, which outlives a turn.
 
     `read_digests`: by path, the digest of the content that the model last read or wrote. `edits`: by path, the digests
-    before and after each of its last edits. `announced`: by topic, the
-    latest text of facts that are repeated only when they change. `relevant_paths`: the files for which rules were
-    chosen last; `are_rules_due`: the model may have lost some since. `stand_ins`: text that replaces an attachment, ""
-    = the attachment itself, see `sent_attachments`. `compacted_tokens`: size of the history after the last compaction.
-    `is_above_step`: the last request was above the model's price step. `setup`: see `load_setup`; `dialect_setups`:
-    parts of it; `known_setup`: its last key and result. `steer_context`: the context of messages to the running turn,
-    by their ids. `foreground_job`: the id of the command that occupies the only terminal of a model, "" = none.
-    `answered_routes`: ids of routes at which a model has answered. `sent_efforts`: by route, the
-    effort of the last request. `budget`: that
-    of the running or the last turn.
+    before and after each of its last edits. `announced`: by topic, the latest text of facts that are repeated only when
+    they change. `relevant_paths`: the files for which rules were chosen last; `are_rules_due`: the model may have lost
+    some since. `stand_ins`: text that replaces an attachment, "" = the attachment itself, see `sent_attachments`.
+    `compacted_tokens`: size of the history after the last compaction. `is_above_step`: the last request was above the
+    model's price step. `setup`: see `load_setup`; `dialect_setups`: parts of it; `known_setup`: its last key and
+    result. `steer_context`: the context of messages to the running turn, by their ids. `foreground_job`: the id of the
+    command that occupies the only terminal of a model, "" = none. `answered_routes`: ids of routes at which a model has
+    answered. `sent_efforts`: by route, the effort of the last request. `budget`: that of the running or the last turn.
     """
 
     variants: PromptVariants

@@ -23,11 +23,9 @@ from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import GoalChecked, GoalEnded, GoalOutcome
 from core.protocol.messages import UserMessage
-from core.sandbox.plain_text import strip_escapes
 from core.sandbox.results import describe_end
 from core.secrets import mask_secrets
 from core.shell.long_output import shorten_middle
-from core.shell.shell_state import replace_undecodable
 from core.state.checks import find_run_counts
 from core.state.goals import GoalState, list_rounds
 
@@ -113,10 +111,10 @@ class GoalKeeper(Struct, eq=False):
         if box is None:
             return GoalCheck("unclear", NO_BOX.rstrip("."))
         lowers = terminal.host.shadow.prepare_lowers()
-        box_result, raw, _ = await terminal.run_passing(
+        box_result, output, _ = await terminal.run_passing(
             box, command, lowers=lowers, cwd=".", seconds=CHECK_SECONDS, max_output=MAX_CHECK_OUTPUT
         )
-        output = mask_secrets(strip_escapes(replace_undecodable(raw))).strip()
+        output = mask_secrets(output).strip()
         counts = find_run_counts(output, box_result.exit_code or 0)
         end = counts.format() if counts is not None else describe_end(box_result.exit_code, box_result.end_reason)
         has_passed = box_result.exit_code == 0 and (counts is None or (counts.passed > 0 and not counts.failed))

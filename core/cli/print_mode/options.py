@@ -39,7 +39,6 @@ PRINT_OPTIONS: Final = (
     "check",
     "rounds",
 )
-MAX_ROUNDS: Final = 100
 _KINDS: Final = frozenset({"none", "all", "verified"})
 
 
@@ -154,6 +153,8 @@ def _add_rights_options(group: argparse._ArgumentGroup) -> None:
 
 def parse_rounds(text: str) -> int:
     """Return a number of checks, from 1 on."""
+    from core.state.goals import MAX_ROUNDS
+
     if not text.isdecimal() or not 1 <= int(text) <= MAX_ROUNDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_ROUNDS}")
     return int(text)

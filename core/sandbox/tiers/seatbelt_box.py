@@ -28,7 +28,7 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.filesystem.private_files import make_private_directory
 from core.ids import new_id
-from core.processes import restore_signals
+from core.processes import list_command_lines, restore_signals
 from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.other_path import map_paths, rewrite_command
@@ -336,13 +336,7 @@ class _SeatbeltProcess:
 
     def _list_left(self) -> tuple[str, ...]:
         """Return the command lines of the processes that the command has left running."""
-        import psutil
-
-        left = list[str]()
-        for process in _list_survivors(self._process.pid, self._family, self._launch):
-            with contextlib.suppress(psutil.Error):
-                left.append(" ".join(process.cmdline()))
-        return tuple(filter(None, left))
+        return list_command_lines(_list_survivors(self._process.pid, self._family, self._launch))
 
     def _end_family(self) -> None:
         """Kill what the command left, again while it still forks."""
