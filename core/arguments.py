@@ -83,7 +83,9 @@ class PrintArguments(SessionArguments):
     `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
     the answer must match. `time_limit`: seconds of the run, None = no limit. `exit_zero`: a limit, a refusal and what
     is left pending are no failure. `trajectory`: a file that the session is written to at the end, None = none. `goal`:
-    a condition until which the run goes on, with the command `check` that tells, in at most `rounds` checks."""
+    a condition until which the run goes on, with the command `check` that tells, in at most `rounds` checks. `loop`:
+    seconds after which the prompt is sent again, 0 = it is sent once; at most `runs` times (0 = as usual), and only
+    when the command `when` prints a line with `prints`."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -101,6 +103,10 @@ class PrintArguments(SessionArguments):
     goal: str = ""
     check: str = ""
     rounds: int = 0
+    loop: int = 0
+    when: str = ""
+    prints: str = ""
+    runs: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

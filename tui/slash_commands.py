@@ -116,7 +116,6 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help http."
     ),
-    **dict.fromkeys(("loop",), "Type it as a prompt; /plan and /build handle several steps."),
     **dict.fromkeys(("side", "btw"), "/fork continues in a copy of this session."),
     **dict.fromkeys(("worktree", "new-worktree"), "Background agents work in a clone: /background."),
     **dict.fromkeys(
@@ -185,6 +184,9 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("memory", "pages.show_memory", "Project notes: add, edit, remove", "NOTE"),
     SlashCommand(
         "goal", "prompt.set_goal", "Go on until a condition holds", "CONDITION [--check COMMAND] | stop", True
+    ),
+    SlashCommand(
+        "loop", "prompt.repeat", "Send a prompt again and again", "10m PROMPT [--when COMMAND --prints TEXT] | stop"
     ),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),

@@ -127,10 +127,12 @@ class TurnLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class CommandSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`confirm` asks before every command, `auto` runs sandboxed ones without asking, `human` leaves them to the user.
     `checks`: prefixes of further commands that verify the code, such as "bin/verify" or "nix flake check*". `sandbox`:
-    the strongest sandbox of this machine, or the container that the machine itself is ("in-place": without a copy)."""
+    the strongest sandbox of this machine, or the container that the machine itself is ("in-place": without a copy).
+    `wake`: the agent goes on when a background command has ended, without a prompt."""
 
     policy: CommandPolicy = "auto"
     sandbox: SandboxChoice = "auto"
+    wake: bool = True
     checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
 
 

@@ -41,6 +41,7 @@ from core.engine.shared.services import EngineServices
 from core.engine.subagents.sessions import find_ended_log, finish_merges
 from core.engine.subagents.task_agents import TaskAgents
 from core.engine.turns.lifecycle import on_trust_changed, preload, suggest_prompt
+from core.engine.turns.wakes import wake_on_job_ends
 from core.errors import CommandRejected
 from core.git.layout import read_branch
 from core.modes import Access
@@ -303,6 +304,7 @@ class Engine:
         services.notices.clear()
         self._announce_trust(session)
         announce_limits(session, self._options)
+        wake_on_job_ends(session)
         session.routes.warn_of_end()
         if self._options.preload:
             preload(session)

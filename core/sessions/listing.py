@@ -180,7 +180,7 @@ def _iterate_latest(state: SessionState) -> Iterator[PromptEntry]:
         room -= len(turn.prompt)
         if room < 0:
             return
-        if len(turn.prompt) <= MAX_PROMPT_CHARS:
+        if len(turn.prompt) <= MAX_PROMPT_CHARS and turn.cause == "prompt":
             yield PromptEntry(turn.started, turn.prompt)
 
 

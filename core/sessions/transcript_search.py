@@ -86,7 +86,8 @@ def _shorten(text: str) -> str:
 
 def _find_prompt(envelope: ev.Envelope) -> _Found:
     assert isinstance(envelope.event, ev.TurnStarted)
-    yield "prompt", envelope.turn, envelope.event.prompt
+    if envelope.event.cause != "job":
+        yield "prompt", envelope.turn, envelope.event.prompt
 
 
 def _find_steer(envelope: ev.Envelope) -> _Found:

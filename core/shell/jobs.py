@@ -15,6 +15,8 @@ from core.tasks import TaskOwner
 
 MAX_JOBS = 16
 MAX_ENDED_JOBS = 50
+MAX_TAIL_LINES = 40  # of the output, which the end of a job carries
+MAX_TAIL = 4_000  # characters
 INTERRUPT_PATIENCE = 2.0  # seconds to wait for the end of an interrupted job before it is reported as running
 
 
@@ -52,6 +54,9 @@ class JobTable:
     def running_jobs(self) -> list[BackgroundJob]:
         return [job for job in self._jobs.values() if job.is_alive]
 
+    def __contains__(self, name: str) -> bool:
+        return name in self._jobs
+
     def check_capacity(self) -> None:
         """Raise `ToolFailed` if the maximum number of jobs runs already."""
         if len(self.running_jobs) >= MAX_JOBS:
@@ -86,6 +91,7 @@ class JobTable:
             output = execution.output.render_text()
             result = CommandResult(exit_code=None, output=output, duration_ms=0, ended="lost", effects=error.message)
         job.result = result
+        tail = _get_last_lines(result.output, MAX_TAIL_LINES)[-MAX_TAIL:]
         self._host.emit_outside_turn(
             JobEnded(
                 id=job.id,
@@ -94,6 +100,9 @@ class JobTable:
                 exit_code=result.exit_code,
                 duration_ms=result.duration_ms,
                 effects=result.effects,
+                output=tail.strip("\n"),
+                is_cut=len(tail) < len(result.output.rstrip("\n")),
+                spilled=result.spilled_path,
             )
         )
 

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from core.errors import PathRefused, ToolFailed
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
+from core.protocol.review import Origin
 from core.sandbox.box import Box, BoxLimits, BoxResult
 from core.sandbox.results import CommandResult
 from core.sandbox.unboxed_run import run_unboxed
@@ -43,6 +44,7 @@ class Terminal:
         self.restore_shell()
         self.jobs = JobTable(host)
         self._finishing = TaskOwner()
+        self._watched_count = 0  # commands whose output the program watches
         self.probe_mount: ProbeMount | None = None  # set while the user reproduces a fault
         self.on_close: list[Callable[[], Awaitable[None]]] = []
 
@@ -112,6 +114,26 @@ class Terminal:
             self.finish_in_background(running.stop())
             raise
         return box_result, "".join(parts), room < 0
+
+    async def watch_command(self, command: str, origin: Origin, on_output: Callable[[str], None]) -> BoxResult:
+        """Run a command of the user's in the box without a time limit, from the root; its effects are dropped. Returns
+        its end. Raises `AgentTuiError` where it can't be started. Cancelling stops it."""
+        box = await self.host.box.find()
+        if box is None:
+            raise ToolFailed("Commands can't be sandboxed on this machine, so none can be watched.")
+        request = CommandRequest(command=command, origin=origin, keeps_effects=False, time_limit=None)
+        execution = Execution(self.host, request, ShellState(), on_output)
+        self._watched_count += 1
+        try:
+            await execution.begin(box)
+            box_result = await execution.wait()
+        except asyncio.CancelledError:
+            self.finish_in_background(execution.abort())
+            raise
+        finally:
+            self._watched_count -= 1
+        execution.discard()
+        return box_result
 
     async def _run_boxed(
         self, box: Box, request: CommandRequest, on_output: Callable[[str], None]
@@ -260,7 +282,7 @@ class Terminal:
 
     def squash_layers(self) -> None:
         """Merge the layers of commands into one at the end of a turn, if no command is running."""
-        if not self.jobs.running_jobs and not self._finishing.is_busy:
+        if not (self.jobs.running_jobs or self._watched_count or self._finishing.is_busy):
             self.host.shadow.squash()
 
     async def close(self) -> None:

@@ -223,6 +223,8 @@ SHARED_STEPS: Final = _combine_steps(
         ev.GoalSet: (steps.set_goal,),
         ev.GoalChecked: (steps.add_goal_check,),
         ev.GoalEnded: (steps.end_goal,),
+        ev.LoopStarted: (steps.start_loop,),
+        ev.LoopEnded: (steps.end_loop,),
         ev.StepStarted: (steps.start_step,),
         ev.StepFinished: (steps.finish_step,),
         ev.StepRetried: (steps.void_documents,),

@@ -14,6 +14,7 @@ from core.protocol.messages import Attachment, Effort, Message, TierChoice, Usag
 from core.protocol.review import Change, VerdictRecord
 from core.state.debugging import DebugState
 from core.state.goals import GoalState
+from core.state.loops import LoopState
 from core.state.review import ReviewState
 
 _COUNTS: Final = tuple(name for name in Usage.__struct_fields__ if name.endswith("_tokens"))
@@ -63,6 +64,8 @@ class TurnState:
     mode: ev.ModeName
     model: str
     started: int
+    cause: ev.TurnCause = "prompt"
+    loop: str = ""
     documents: dict[str, AnyDocument | None] = field(default_factory=dict)
     calls: dict[str, ev.ToolRequested] = field(default_factory=dict)
     tool_count: int = 0
@@ -225,6 +228,8 @@ class SessionState:
     cache_miss: str = ""
     turns: list[TurnState] = field(default_factory=list)
     goal: GoalState | None = None
+    loops: dict[str, LoopState] = field(default_factory=dict)
+    loop_count: int = 0
     messages: list[Message] = field(default_factory=list)
     unreported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     reported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)

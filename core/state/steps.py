@@ -20,6 +20,7 @@ from core.protocol import events as ev
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from core.state.goals import GoalState
+from core.state.loops import LoopState
 from core.state.session import (
     CheckRun,
     ConversationCheckpoint,
@@ -127,8 +128,12 @@ def start_turn(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted
         mode=event.mode,
         model=event.model,
         started=envelope.at,
+        cause=event.cause,
+        loop=event.loop,
     )
     state.turns.append(turn)
+    if (loop := state.loops.get(event.loop)) is not None:
+        loop.runs, loop.last_run = loop.runs + 1, envelope.at
     state.turn_branch.add(envelope.seq)
     state.draft = ""
 
@@ -157,6 +162,15 @@ def add_goal_check(state: SessionState, _: ev.Envelope, event: ev.GoalChecked) -
 def end_goal(state: SessionState, _: ev.Envelope, event: ev.GoalEnded) -> None:
     if state.goal is not None:
         state.goal.reason, state.goal.message = event.reason, event.message
+
+
+def start_loop(state: SessionState, envelope: ev.Envelope, event: ev.LoopStarted) -> None:
+    state.loops[event.id] = LoopState(loop=event, started=envelope.at)
+    state.loop_count += 1
+
+
+def end_loop(state: SessionState, _: ev.Envelope, event: ev.LoopEnded) -> None:
+    state.loops.pop(event.id, None)
 
 
 def start_step(state: SessionState, _: ev.Envelope, event: ev.StepStarted) -> None:

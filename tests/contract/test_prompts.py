@@ -120,11 +120,21 @@ VARIABLES = {
     "fix_findings": {"findings": (FINDING,), "subject": "main", "fence": "```"},
     "reminders/restored": {"files": ["a.py"], "more": 2},
     "reminders/terminal": {
-        "ended": [{"id": "job_1", "line": "`make`: exit code 0"}],
+        "ended": [
+            {
+                "id": "job_1",
+                "line": "`make`: exit code 0",
+                "output": "ok",
+                "more": "read_terminal has all of it",
+                "is_silent": "",
+            }
+        ],
         "ran": [
             {"command": "ls", "directory": "sub", "end": "exit code 0", "output": "a", "effects": "changed nothing"}
         ],
     },
+    "reminders/job_ended": {},
+    "reminders/loop": {"when": "every 10 minutes", "run": 2, "most": 100, "command": "make", "lines": "FAILED"},
     "reminders/effort": {"effort": "low"},
     "reminders/compacted": {"rules": "- Never.", "summary": "S", "todos": (TODO,), "changes": (CHANGE,)},
     "reminders/truncated": {"call": True},

@@ -388,3 +388,32 @@ async def test_the_menu_is_as_tall_as_the_window_allows_and_never_covers_the_lin
         await on.pilot.pause()
         assert menu.region.bottom <= on.prompt.region.y
         assert on.prompt.region.bottom <= centre.region.bottom
+
+
+async def test_a_loop_is_started_listed_and_stopped(stage):
+    loop = e.LoopStarted(id="loop_1", prompt="check the build", seconds=600)
+    run = e.TurnStarted(prompt="check the build", mode="agent", model="story", cause="loop", loop="loop_1")
+    async with stage(recorded.opening()) as on:
+        on.prompt.text = "/loop 10m check the build --when make --prints FAIL"
+        on.prompt.action_send()
+        await on.until(lambda: on.sent(c.LoopStart))
+        sent = on.sent(c.LoopStart)[0]
+        assert (sent.text, sent.seconds, sent.command, sent.pattern) == ("check the build", 600, "make", "FAIL")
+        await on.emit(loop, run)
+        texts = [block.text for block in on.screen.state.transcript.blocks]
+        assert texts[-3:] == [
+            "loop_1: the prompt is sent every 10 minutes, at most 100 times.",
+            "loop_1, run 1: sent by the program",
+            "check the build",
+        ]
+        on.prompt.text = "/loop stop loop_1"
+        on.prompt.action_send()
+        await on.until(lambda: on.sent(c.LoopStop))
+        assert on.sent(c.LoopStop)[0].id == "loop_1"
+
+
+async def test_a_turn_that_no_prompt_began_is_not_shown_as_one(stage):
+    async with stage(recorded.opening()) as on:
+        await on.emit(e.TurnStarted(prompt="job_1 ended: make", mode="agent", model="story", cause="job"))
+        last = on.screen.state.transcript.blocks[-1]
+        assert (last.kind, last.text) == ("notice", "The agent goes on: a background command has ended.")

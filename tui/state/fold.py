@@ -13,6 +13,7 @@ from core.protocol import events
 from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.goals import format_check, format_end
+from core.state.loops import format_loop
 from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
 from tui.state.view import MAX_LIVE_RECORDS, ModelWait, PendingRetry, QuestionLocation, ViewState
@@ -62,7 +63,12 @@ def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnSt
     if not view.changes and not view.bulks:
         view.review_verdicts.clear()
     view.steering.returned.clear()
-    view.transcript.add_prompt("prompt", envelope, event.prompt)
+    if event.cause == "job":
+        view.transcript.add_notice(envelope, "The agent goes on: a background command has ended.")
+    else:
+        if (loop := view.loops.get(event.loop)) is not None:
+            view.transcript.add_notice(envelope, f"{event.loop}, run {loop.runs + 1}: sent by the program")
+        view.transcript.add_prompt("prompt", envelope, event.prompt)
     if event.model not in {"", view.shown_model}:
         view.model_choices.route = events.RouteTaken(model=event.model)  # a log without routes names it here alone
 
@@ -314,6 +320,12 @@ def _show_goal_end(view: ViewState, envelope: events.Envelope, event: events.Goa
     view.transcript.add_notice(envelope, format_end(event), level=level)
 
 
+def _show_loop(view: ViewState, envelope: events.Envelope, event: events.LoopStarted | events.LoopEnded) -> None:
+    hint = event.prompt if isinstance(event, events.LoopStarted) else ""
+    level = "warning" if isinstance(event, events.LoopEnded) and event.reason == "failed" else "info"
+    view.transcript.add_notice(envelope, format_loop(event), hint=hint, level=level)
+
+
 def _report_findings(view: ViewState, envelope: events.Envelope, event: events.FindingsReported) -> None:
     summary = f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing found"
     view.transcript.add_notice(envelope, f"review of {event.subject}: {summary}")
@@ -409,6 +421,8 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.ContextCompacted: (_SAID, _show_compaction),
     events.GoalChecked: (_SAID, _show_goal_check),
     events.GoalEnded: (_SAID, _show_goal_end),
+    events.LoopStarted: (_SAID, _show_loop),
+    events.LoopEnded: (_SAID, _show_loop),
     events.RulesLoaded: (_SAID, _in_transcript(TranscriptState.show_rules)),
     events.CommitProgressed: (_COMMITS, _add_commit_output),
     events.CommitDrafted: (_COMMITS, _end_commit),

@@ -135,7 +135,8 @@ class Reminders(Struct, frozen=True):
 
     def _report_terminal(self) -> None:
         news = list(self.state.unreported_commands.values())
-        ended_jobs = [{"id": event.id, "line": format_job_end(event)} for event in news if isinstance(event, JobEnded)]
+        jobs = self.permissions.terminal.jobs
+        ended_jobs = [_describe_job(event, is_held=event.id in jobs) for event in news if isinstance(event, JobEnded)]
         ran = [_describe_command(event) for event in news if isinstance(event, CommandRan)]
         append_reminder(self.emit, render("reminders/terminal", ended=ended_jobs, ran=ran))
         self.emit(TerminalReported(ids=tuple(event.id for event in news)))
@@ -194,6 +195,19 @@ def format_job_end(job: JobEnded) -> str:
     return escape_tags(
         f"`{job.command[:MAX_COMMAND_CHARS]}`: {code} after {job.duration_ms / 1000:.1f} s; {job.effects}"
     )
+
+
+def _describe_job(job: JobEnded, *, is_held: bool) -> dict[str, str]:
+    """Describe the end of a job. `is_held`: its output can still be read by its id."""
+    source = job.spilled or ("read_terminal" if is_held else "")
+    more = f"{source} has all of it" if source else "the rest is lost"
+    return {
+        "id": job.id,
+        "line": format_job_end(job),
+        "output": escape_tags(job.output),
+        "more": more if job.is_cut else "",
+        "is_silent": "" if job.output or job.ended == "lost" else "yes",
+    }
 
 
 def _describe_command(run: CommandRan) -> dict[str, str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct, field
 
@@ -28,7 +28,7 @@ from core.config.settings import DialectName, Settings, TurnLimits
 from core.hooks.session_hooks import SessionHooks
 from core.lsp.language_servers import LanguageServers
 from core.modes import Access
-from core.protocol.events import AnyEvent
+from core.protocol.events import AnyEvent, TurnCause
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
@@ -45,6 +45,16 @@ class BuildTarget(Struct, frozen=True):
     todo: str = ""
 
 
+class TurnOrigin(Struct, frozen=True):
+    """What began a turn, and the `loop` whose prompt it is. `reminder`: what the program tells the model about it, "" =
+    nothing."""
+
+    cause: TurnCause = "prompt"
+    loop: str = ""
+    reminder: str = ""
+
+
+PROMPTED: Final = TurnOrigin()
 AskAgent = Callable[["TurnContext", str, PromptSurroundings, str], Awaitable[None]]
 
 
@@ -82,6 +92,7 @@ class TurnContext(Struct, kw_only=True):
     ask_agent: AskAgent | None = None
     appended_prompt: str = ""
     build: BuildTarget = BuildTarget()
+    origin: TurnOrigin = PROMPTED
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
     working: asyncio.Task[None] | None = None
 

@@ -58,7 +58,10 @@ class TurnFrame:
         `work` gets the additions of hooks to the prompt and answers it; a turn whose prompt is refused has no work.
         `finish` is called after any outcome, and returns the usage and the steps of the turn."""
         context = self._context
-        context.emit(TurnStarted(prompt=self._prompt, mode=context.state.mode, model=context.routes.current.id))
+        origin, model = context.origin, context.routes.current.id
+        context.emit(
+            TurnStarted(prompt=self._prompt, mode=context.state.mode, model=model, cause=origin.cause, loop=origin.loop)
+        )
         working = context.working = asyncio.create_task(self._run_work(work))
         try:
             await asyncio.wait({working})

@@ -139,6 +139,8 @@ class TurnHooks(Struct, eq=False):
         hooks.pop_stop()  # A stop from outside of a turn does not count.
         await hooks.refresh()
         contexts = [] if self._is_subagent else [(await self._begin_session()).context]
+        if self._context.origin.cause == "job":  # there is no prompt
+            return "\n".join(filter(None, contexts))
         event = HookEvent.SUBAGENT_START if self._is_subagent else HookEvent.BEFORE_PROMPT
         fields = {"task": prompt, "prompt": prompt, "attachments": []}
         outcome = await hooks.run(HookOccasion(event=event, fields=fields, subjects=self._list_subjects(event)))

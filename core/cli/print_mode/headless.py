@@ -52,6 +52,8 @@ from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change
 from core.sessions.log import STATE_LOST
 from core.state.goals import USAGE, GoalWish, parse_wish
+from core.state.loops import USAGE as LOOP_USAGE
+from core.state.loops import LoopWish, parse_loop
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
@@ -133,6 +135,7 @@ class _PrintRun:
     def __init__(self, engine: Engine, arguments: PrintArguments, prompt: str) -> None:
         self._arguments = arguments
         self._prompt, self._goal = _find_goal(arguments, prompt)
+        self._prompt, self._loop = _find_loop(arguments, self._prompt)
         schema = arguments.json_schema
         self._answer = JsonAnswer(read_schema(schema)) if schema is not None else None
         printer = PRINTERS[arguments.output_format]
@@ -204,6 +207,8 @@ class _PrintRun:
 
     async def _ask(self, view: SessionView) -> cmd.Reject | None:
         """Run the prompt, and repeat it while the answer is not the JSON that is required."""
+        if self._loop is not None:
+            return await self._repeat(view, self._loop)
         answer = self._answer
         prompt = self._prompt if answer is None else answer.add_request(self._prompt)
         for attempt in range(RETRIES + 1):
@@ -221,6 +226,26 @@ class _PrintRun:
                 self._parts.append(build_response(turn, view.state))
                 prompt, self._labels = answer.render_retry(), ()
         return None
+
+    async def _repeat(self, view: SessionView, wish: LoopWish) -> cmd.Reject | None:
+        """Run the prompt in a loop, to the end of the loop and its last turn."""
+        state, turns, loops = view.state, len(view.state.turns), view.state.loop_count
+        reply = await self._engine.submit(
+            cmd.LoopStart(
+                session=self._session,
+                text=wish.prompt,
+                seconds=wish.seconds,
+                command=wish.command,
+                pattern=wish.pattern,
+                runs=wish.runs,
+            )
+        )
+        if isinstance(reply, cmd.Reject):
+            return reply
+        await view.wait_until(lambda: state.loop_count > loops and not state.loops and state.current_turn is None)
+        if len(state.turns) > turns:
+            return None
+        return cmd.Reject(code="loop_ended", message="the loop has ended before the prompt was sent.")
 
     def _build_submit(self, prompt: str) -> cmd.AnyCommand:
         if best := self._arguments.best:
@@ -287,14 +312,20 @@ class _PrintRun:
             await self._engine.submit(cmd.TurnSteer(session=self._session, text=text))
             await pause(limit - notice)
         self._is_over_time = True
-        await self._engine.submit(cmd.TurnInterrupt(session=self._session))
+        await self._stop_work()
 
     def _interrupt(self) -> None:
         """Interrupt the turn at the first Ctrl+C (or SIGTERM, SIGHUP); the third one exits at once."""
         self._interrupts += 1
         if self._interrupts >= 3:
             raise KeyboardInterrupt
-        self._tasks.spawn(self._engine.submit(cmd.TurnInterrupt(session=self._session)), name="interrupt")
+        self._tasks.spawn(self._stop_work(), name="interrupt")
+
+    async def _stop_work(self) -> None:
+        """Interrupt the turn, and end the loop that would begin the next one."""
+        await self._engine.submit(cmd.TurnInterrupt(session=self._session))
+        if self._loop is not None:
+            await self._engine.submit(cmd.LoopStop(session=self._session))
 
     def _handle_event(self, envelope: ev.Envelope) -> None:
         """Print an event, and note refusals for want of somebody to ask."""
@@ -435,6 +466,19 @@ def _find_goal(arguments: PrintArguments, prompt: str) -> tuple[str, GoalWish]:
     if wish is None:
         raise ConfigError("a goal needs a condition.", hint=USAGE, code="goal_incomplete")
     return wish.condition, wish
+
+
+def _find_loop(arguments: PrintArguments, prompt: str) -> tuple[str, LoopWish | None]:
+    """Return the prompt for the model and the loop, of the options or of a prompt that begins with /loop."""
+    word, _, rest = prompt.partition(" ")
+    if arguments.loop:
+        return prompt, LoopWish(prompt, arguments.loop, arguments.when, arguments.prints, arguments.runs)
+    if word != "/loop":
+        return prompt, None
+    wish = parse_loop(rest)
+    if wish is None:
+        raise ConfigError("a loop needs an interval and a prompt.", hint=LOOP_USAGE, code="loop_incomplete")
+    return wish.prompt, wish
 
 
 def _lacks_key(turn: TurnState) -> bool:

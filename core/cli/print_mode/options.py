@@ -38,6 +38,10 @@ PRINT_OPTIONS: Final = (
     "goal",
     "check",
     "rounds",
+    "loop",
+    "when",
+    "prints",
+    "runs",
 )
 _KINDS: Final = frozenset({"none", "all", "verified"})
 
@@ -78,6 +82,7 @@ def add_print_options(parser: argparse.ArgumentParser) -> None:
     )
     _add_rights_options(group)
     _add_goal_options(group)
+    _add_loop_options(group)
     _add_end_options(group)
 
 
@@ -89,6 +94,18 @@ def _add_goal_options(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument("--check", metavar="COMMAND", help="the goal is met when this command passes over the changes")
     group.add_argument("--rounds", type=parse_rounds, metavar="N", help="end after this many checks (10)")
+
+
+def _add_loop_options(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--loop",
+        type=parse_interval,
+        metavar="TIME",
+        help="send the prompt again after this time, such as 30s, 10m, 2h",
+    )
+    group.add_argument("--when", metavar="COMMAND", help="send it only when this command, run in the sandbox, prints")
+    group.add_argument("--prints", metavar="TEXT", help="... a line with this text")
+    group.add_argument("--runs", type=parse_runs, metavar="N", help="end after the prompt was sent N times (100)")
 
 
 def _add_end_options(group: argparse._ArgumentGroup) -> None:
@@ -157,6 +174,24 @@ def parse_rounds(text: str) -> int:
 
     if not text.isdecimal() or not 1 <= int(text) <= MAX_ROUNDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_ROUNDS}")
+    return int(text)
+
+
+def parse_interval(text: str) -> int:
+    """Return the seconds of an interval of a loop."""
+    from core.state.loops import parse_duration
+
+    if (seconds := parse_duration(text)) is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time from 10s to 7d, such as 30s, 10m or 2h")
+    return seconds
+
+
+def parse_runs(text: str) -> int:
+    """Return a number of runs of a loop, from 1 on."""
+    from core.state.loops import MAX_RUNS
+
+    if not text.isdecimal() or not 1 <= int(text) <= MAX_RUNS:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to {MAX_RUNS}")
     return int(text)
 
 
@@ -252,10 +287,20 @@ def check_print_options(args: argparse.Namespace, parser: Parser) -> None:
         parser.error("--check and --rounds need --goal: the condition that has to hold")
     if args.goal is not None and (args.best or args.json_schema is not None):
         parser.error("--goal can't be combined with --best or --json-schema")
+    _check_loop_options(args, parser)
     if args.best and args.json_schema is not None:
         parser.error("--json-schema can't be combined with --best: there is no answer until you choose one")
     if args.append_system_prompt is not None and (args.continue_last or args.resume):
         parser.error("--append-system-prompt is for a new session: an existing session keeps its system prompt")
+
+
+def _check_loop_options(args: argparse.Namespace, parser: Parser) -> None:
+    if args.loop is None and any(value is not None for value in (args.when, args.prints, args.runs)):
+        parser.error("--when, --prints and --runs need --loop: the time after which the prompt is sent again")
+    if args.prints is not None and args.when is None:
+        parser.error("--prints needs --when: the command whose output is meant")
+    if args.loop is not None and (args.best or args.json_schema is not None or args.goal is not None or args.image):
+        parser.error("--loop can't be combined with --best, --goal, --image or --json-schema")
 
 
 def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
@@ -275,4 +320,8 @@ def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
         "goal": args.goal or "",
         "check": args.check or "",
         "rounds": args.rounds or 0,
+        "loop": args.loop or 0,
+        "when": args.when or "",
+        "prints": args.prints or "",
+        "runs": args.runs or 0,
     }

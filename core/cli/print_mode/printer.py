@@ -22,6 +22,7 @@ from core.protocol.renames import RenamedDirectory, format_change_path, group_re
 from core.records import decode_json, parse_json
 from core.state.findings import SEVERITIES
 from core.state.goals import format_check, format_end
+from core.state.loops import format_loop
 from core.text.counting import count, format_size
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
@@ -294,8 +295,8 @@ def _describe_findings(findings: Sequence[ResponseFinding] | None) -> list[str]:
 
 def _describe_event(event: ev.AnyEvent) -> str:
     match event:
-        case ev.GoalChecked() | ev.GoalEnded():
-            return format_check(event) if isinstance(event, ev.GoalChecked) else f"! {format_end(event)}"
+        case ev.GoalChecked() | ev.GoalEnded() | ev.LoopStarted() | ev.LoopEnded():
+            return _describe_progress(event)
         case ev.ToolFinished(status=status, tool=tool, summary=summary) if status != "completed":
             return f"! {tool}: {status}{f': {summary}' if summary else ''}"
         case ev.EffectsRecorded(command=command, on_machine=True, in_place=False):
@@ -306,6 +307,13 @@ def _describe_event(event: ev.AnyEvent) -> str:
             return f"! {message} {_describe_retry(retried)}"
         case _:
             return f"! {event.repaired}" if isinstance(event, ev.SessionResumed) and event.repaired else ""
+
+
+def _describe_progress(event: ev.GoalChecked | ev.GoalEnded | ev.LoopStarted | ev.LoopEnded) -> str:
+    """Describe what happens to a goal or a loop of the run."""
+    if isinstance(event, ev.GoalChecked):
+        return format_check(event)
+    return f"! {format_end(event) if isinstance(event, ev.GoalEnded) else format_loop(event)}"
 
 
 def _describe_retry(event: ev.StepRetried) -> str:

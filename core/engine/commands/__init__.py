@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
-from core.engine.commands import agents, attachments, checkpoints, findings, plans, review, settings, terminal, turns
+from core.engine.commands import (
+    agents,
+    attachments,
+    checkpoints,
+    findings,
+    loops,
+    plans,
+    review,
+    settings,
+    terminal,
+    turns,
+)
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.protocol import commands as cmd
@@ -19,6 +30,8 @@ Check = Callable[[Session, Any], Effect | Awaitable[Effect]]
 COMMANDS: Final[Mapping[type, Check]] = {
     cmd.TurnSubmit: turns.prepare_submit,
     cmd.GoalStop: turns.prepare_goal_stop,
+    cmd.LoopStart: loops.prepare_loop_start,
+    cmd.LoopStop: loops.prepare_loop_stop,
     cmd.TurnSteer: turns.prepare_steer,
     cmd.TurnUnsteer: turns.prepare_unsteer,
     cmd.TurnInterrupt: turns.prepare_interrupt,

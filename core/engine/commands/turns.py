@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from core.agent.context.history_parts import list_history_parts
 from core.agent.context.token_meter import TokenMeter
+from core.agent.context.turn_context import PROMPTED, TurnOrigin
 from core.agent.mentions.sources import PromptSurroundings
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
 from core.engine.commands.findings import parse_review, prepare_review
@@ -43,7 +44,8 @@ MAX_ANSWER = 100_000  # characters of a free-text answer
 _LATE_ANSWER_INSTRUCTION = "I have answered your earlier question. Continue with that."
 
 
-async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
+async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: TurnOrigin = PROMPTED) -> Effect:
+    """Check a prompt. `origin`: what sends it."""
     if session.settings.commands.policy == "human" and not command.anyway:
         raise CommandRejected(HUMAN_POLICY, hint=HUMAN_POLICY_HINT, code="typed_by_user")
     _check_tools(session, command)
@@ -73,7 +75,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit) -> Effect:
             session.emit_outside_turn(goal)
         if expanded_prompt is not None and expanded_prompt.opened is not None:
             session.emit_outside_turn(expanded_prompt.opened)
-        start_turn(session, ask, text)
+        start_turn(session, ask, text, origin)
 
     return start
 

@@ -19,11 +19,13 @@ from core.protocol.messages import AssistantMessage, Message, ToolMessage
 from core.sessions.store import SessionDirectory, is_locked
 from core.shadow.content.paths import format_paths
 from core.shell.probe_overlay import LAYERS_FOLDER, ProbeOverlay
+from core.state.loops import describe_loop
 from core.state.session import SessionState
 
 Emit = Callable[[ev.AnyEvent], None]
 LOST_EFFECTS = "its changes until then were dropped"
 INTERRUPTED_RESULT = "The call was interrupted before it returned; it may have taken effect."
+LOOP_CLOSED = "The program ended. /loop sets it again."
 MAX_NAMED = 8
 
 
@@ -40,9 +42,7 @@ def close_open_turn(
     for call in list(turn.calls.values()) if turn is not None else []:
         _finish_question_document(state, call, emit)
         emit(ev.ToolFinished(call=call.call, tool=call.tool, status="cancelled", summary="interrupted"))
-    for job in list(state.jobs.values()) if is_reopened else ():
-        emit(ev.JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
-        repairs.append(f"The background command {job.command[:60]!r} ended with the program.")
+    repairs += _end_lost_work(state, emit) if is_reopened else ()
     for approval in list(state.approvals):
         emit(ev.ApprovalResolved(id=approval, decision="reject_once", by="program", note="The turn ended."))
     for subagent in [
@@ -59,6 +59,19 @@ def close_open_turn(
         emit(ev.TurnFinished(reason=reason, usage=turn.usage, steps=turn.steps, message=message))
         repairs.append("An interrupted turn was closed.")
     return " ".join(dict.fromkeys(repairs))
+
+
+def _end_lost_work(state: SessionState, emit: Emit) -> list[str]:
+    """End what ran beside the turns in an engine that has gone; return a sentence about each."""
+    jobs, loops = list(state.jobs.values()), [loop_state.loop for loop_state in state.loops.values()]
+    for job in jobs:
+        emit(ev.JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
+    for loop in loops:
+        emit(ev.LoopEnded(id=loop.id, reason="closed", message=LOOP_CLOSED))
+    return [
+        *(f"The background command {job.command[:60]!r} ended with the program." for job in jobs),
+        *(f"The loop ({describe_loop(loop)}) ended with the program." for loop in loops),
+    ]
 
 
 def _finish_question_document(state: SessionState, call: ev.ToolRequested, emit: Emit) -> None:

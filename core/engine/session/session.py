@@ -254,7 +254,8 @@ class Session:
             self.report_error(loss)
         if not self.state.title:
             self.emit(ev.SessionRenamed(title=derive_title(event.prompt)))
-        self.create_checkpoint(event.prompt)
+        if event.cause != "job":  # that turn goes on with the work of an earlier prompt
+            self.create_checkpoint(event.prompt)
 
     def _on_turn_finished(self, _: ev.TurnFinished) -> None:
         remove_all_probes(self.state.debug, self.emit, "the turn ended")
@@ -374,6 +375,7 @@ class Session:
 
     async def close(self, reason: str = "") -> None:
         """Run accepted effects, interrupt everything, and write the rest to disk; an empty session is removed."""
+        await self.tasks.stop_loops()
         await self.tasks.finish_effects()
         await self.stop_turn()
         await report_session_end(self.hooks, self.state, reason)
@@ -420,6 +422,7 @@ class Session:
         await self.routes.close()
 
     async def _stop(self) -> None:
+        await self.tasks.stop_loops()
         await self.stop_turn()
         while self.subagents:
             _, subagent = self.subagents.popitem()

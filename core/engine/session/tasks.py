@@ -15,7 +15,7 @@ from typing import Any, Final
 from core.crash_reports import describe_crash_report, save_crash_report
 from core.errors import AgentTuiError, CommandRejected
 from core.secrets import redact
-from core.tasks import TaskOwner
+from core.tasks import TaskOwner, cancel_tasks
 
 STOP_LIMIT: Final = 5.0  # seconds that a turn has to end when it is stopped
 Effect = Callable[[], object]  # an awaitable result is awaited, any other is ignored
@@ -42,6 +42,7 @@ class SessionTasks:
         self._worker: asyncio.Task[None] | None = None
         self._commands = TaskOwner()
         self.others = TaskOwner()
+        self._loops: dict[str, asyncio.Task[None]] = {}
         self._is_closed = False
 
     def schedule(self, effect: Effect) -> None:
@@ -83,6 +84,20 @@ class SessionTasks:
         """Run work in parallel to turns and effects. It is stopped like a command of the user."""
         self._commands.spawn(self._run_guarded(work), name=name)
 
+    def start_loop(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Start the task of a loop, which lasts until it ends by itself, is ended, or the session closes."""
+        self._loops[name] = self.others.start(self._run_guarded(work), name=name)
+
+    def end_loop(self, name: str) -> None:
+        """End the task of a loop. A turn that it has begun goes on."""
+        if (task := self._loops.pop(name, None)) is not None:
+            task.cancel()
+
+    async def stop_loops(self) -> None:
+        """End all loops, and wait for the end of their commands."""
+        await cancel_tasks(self._loops.values(), limit=STOP_LIMIT)
+        self._loops.clear()
+
     @property
     def has_running_commands(self) -> bool:
         """True if a command of the user runs."""
@@ -103,6 +118,7 @@ class TurnSlot:
         self._is_reserved = False
         self._has_begun = False
         self._is_interrupted = False  # before it began
+        self._freed = asyncio.Event()
         self.is_stopping = False
 
     @property
@@ -127,6 +143,7 @@ class TurnSlot:
             yield
         except BaseException:
             self._is_reserved = self._is_interrupted = self.is_stopping = False
+            self._freed.set()
             raise
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
@@ -143,7 +160,16 @@ class TurnSlot:
         self._is_interrupted = False
         if task is not None and is_interrupted:
             task.cancel()
-        await work
+        try:
+            await work
+        finally:
+            self._freed.set()
+
+    async def wait_free(self) -> None:
+        """Wait until no turn runs. A cancellation does not touch the turn."""
+        while self.is_running:
+            self._freed.clear()
+            await self._freed.wait()
 
     async def wait_ended(self) -> None:
         """Wait until the running turn has ended. On cancellation, interrupt the turn and wait for it."""

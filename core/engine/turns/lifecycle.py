@@ -15,7 +15,7 @@ from core.agent.context.offers import Offer
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.program_offer import build_program_offer
 from core.agent.context.skills import build_skill_offer
-from core.agent.context.turn_context import AskAgent, BuildTarget, TurnContext
+from core.agent.context.turn_context import PROMPTED, AskAgent, BuildTarget, TurnContext, TurnOrigin
 from core.agent.gate.web_opening import build_web_offer, open_web
 from core.agent.mentions.sources import PromptSurroundings
 from core.clock import now_ms
@@ -80,12 +80,12 @@ async def reserve_turn(session: Session) -> None:
         await asyncio.to_thread(session.routes.resolve)
 
 
-def start_turn(session: Session, work: Work, prompt: str | None) -> None:
+def start_turn(session: Session, work: Work, prompt: str | None, origin: TurnOrigin = PROMPTED) -> None:
     """Start the reserved turn. `prompt` None: the turn is not part of the conversation."""
-    session.turn_slot.start(_run_turn(session, work, prompt))
+    session.turn_slot.start(_run_turn(session, work, prompt, origin))
 
 
-async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
+async def _run_turn(session: Session, work: Work, prompt: str | None, origin: TurnOrigin) -> None:
     turn = session.recorder.turn_id = new_id("turn")
     reason: TurnEnd = "failed"
     message = ""
@@ -93,6 +93,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
         await _find_box_unattended(session)
         await session.routes.learn(load=True)
         context = session.context = build_context(session)
+        context.origin = origin
         await work(context)
     except asyncio.CancelledError:
         reason = "interrupted"
@@ -105,7 +106,9 @@ async def _run_turn(session: Session, work: Work, prompt: str | None) -> None:
         session.report_error(fault)
     state = session.state
     if prompt is not None and not any(turn_state.id == turn for turn_state in state.turns[-1:]):
-        session.emit_or_defer(TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
+        session.emit_or_defer(
+            TurnStarted(prompt=prompt, mode=state.mode, model=state.model, cause=origin.cause, loop=origin.loop)
+        )
     _finish_turn(session, reason, message)
     end_goal(session, reason)
     session.turn_slot.is_stopping = False

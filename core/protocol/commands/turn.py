@@ -6,7 +6,7 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from core.ids import Id
+from core.ids import Id, OptionalId
 from core.protocol.base import ApprovalDecision, Command, ModeName
 from core.protocol.documents import QuestionAnswer
 from core.protocol.messages import Effort, TierChoice
@@ -106,6 +106,23 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
 
 class GoalStop(Command, frozen=True, kw_only=True, tag="goal.stop"):
     """End the goal of the session; a turn that works on it goes on to its own end."""
+
+
+class LoopStart(Command, frozen=True, kw_only=True, tag="loop.start"):
+    """Send a prompt now and again every so many `seconds`, until it was sent `runs` times (0: as often as usual). With
+    a `command` it is sent only when that prints a line with `pattern` ("" = any line)."""
+
+    text: str
+    seconds: Annotated[int, Meta(ge=10, le=604_800)]
+    command: str = ""
+    pattern: str = ""
+    runs: Annotated[int, Meta(ge=0)] = 0
+
+
+class LoopStop(Command, frozen=True, kw_only=True, tag="loop.stop"):
+    """End a loop of the session; "" = all of them. A turn that runs for it goes on to its own end."""
+
+    id: OptionalId = ""
 
 
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):

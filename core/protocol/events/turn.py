@@ -160,13 +160,17 @@ class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
 
 class JobEnded(IdEvent, frozen=True, kw_only=True, tag="job.ended"):
     """`ended` as reported by the box: exited, stopped, timed_out, flooded, out_of_memory or lost; `exit_code` with
-    "exited" only. `effects`: its effects, in one line."""
+    "exited" only. `effects`: its effects, in one line. `output`: the last lines that it printed; `is_cut`: there were
+    more, which `spilled`, a path for the model's tools, holds ("" = none does)."""
 
     command: str
     ended: str
     exit_code: int | None = None
     duration_ms: int = 0
     effects: str = ""
+    output: str = ""
+    is_cut: bool = False
+    spilled: str = ""
 
 
 class CommandRan(IdEvent, frozen=True, kw_only=True, tag="command.ran"):
@@ -205,12 +209,20 @@ GoalOutcome = Literal["met", "unmet", "unclear"]
 GoalEnd = Literal["met", "stalled", "limit", "stopped"]
 
 
+TurnCause = Literal["prompt", "job", "loop"]
+LoopEnd = Literal["done", "stopped", "failed", "closed"]
+
+
 class TurnStarted(Event, frozen=True, kw_only=True, tag="turn.started"):
-    """`prompt` is the user's text; the message to the model follows as `message.appended`."""
+    """`prompt` is the user's text; the message to the model follows as `message.appended`. `cause`: what began the
+    turn; with "job" the end of a background command, which `prompt` names, and with "loop" the user's `loop`, whose
+    prompt it is."""
 
     prompt: str
     mode: ModeName
     model: str
+    cause: TurnCause = "prompt"
+    loop: OptionalId = ""
 
 
 class TurnSteered(Event, frozen=True, kw_only=True, tag="turn.steered"):
@@ -345,6 +357,24 @@ class GoalEnded(Event, frozen=True, kw_only=True, tag="goal.ended"):
     """The goal no longer holds a turn. `message`: why, with what was tried."""
 
     reason: GoalEnd
+    message: str = ""
+
+
+class LoopStarted(IdEvent, frozen=True, kw_only=True, tag="loop.started"):
+    """A prompt that is sent again every so many `seconds`, at most `max_runs` times. With a `command`, which runs in
+    the box until it ends and then again, the prompt is sent only when that has printed a line with `pattern`."""
+
+    prompt: str
+    seconds: int
+    command: str = ""
+    pattern: str = ""
+    max_runs: int = 100
+
+
+class LoopEnded(IdEvent, frozen=True, kw_only=True, tag="loop.ended"):
+    """The prompt of a loop is not sent any more. `message`: why."""
+
+    reason: LoopEnd
     message: str = ""
 
 

@@ -61,9 +61,11 @@ class UpdatePrinter:
         self._root = Path(self._state.workspace)
         event = envelope.event
         match event:
-            case ev.TurnStarted(prompt=prompt):
+            case ev.TurnStarted(prompt=prompt, cause=cause):
                 self._ends_with_text = False
-                if self.is_replaying or not self.is_prompted:  # otherwise the client itself has just sent it
+                if cause != "job" and (
+                    self.is_replaying or not self.is_prompted
+                ):  # otherwise the client itself has just sent it
                     yield UserMessageChunk(content=TextContent(text=prompt), message_id=envelope.turn or None)
                 yield from self._release_notices()
             case ev.TurnSteered(text=text):

@@ -59,6 +59,8 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.HunkEdit,
         cmd.HunkSplit,
         cmd.JobStop,
+        cmd.LoopStart,
+        cmd.LoopStop,
         cmd.ModeSet,
         cmd.ModelSet,
         cmd.PlanBuild,
@@ -115,9 +117,15 @@ def find_needed_grant(command: cmd.AnyCommand) -> Grant:
         return Grant.APPROVE
     if any(names_file_or_command(model) for model in _list_models(command)):
         return Grant.APPROVE
-    if isinstance(command, cmd.TurnSubmit) and command.check:  # a command that is run unasked, as `command.run`
+    if _list_unasked(command):
         return Grant.APPROVE
     return Grant.DRIVE if type(command) in DRIVING else Grant.APPROVE
+
+
+def _list_unasked(command: cmd.AnyCommand) -> tuple[str, ...]:
+    """List the shell commands in a command that are run unasked, as those of `command.run` are."""
+    shell_commands = (getattr(command, "check", ""), command.command if isinstance(command, cmd.LoopStart) else "")
+    return tuple(filter(None, shell_commands))
 
 
 def _list_models(command: cmd.AnyCommand) -> tuple[str, ...]:

@@ -21,6 +21,8 @@ from core.protocol import commands, queries
 from core.protocol.events import ModeName
 from core.protocol.messages import Attachment
 from core.state.goals import USAGE, parse_wish
+from core.state.loops import USAGE as LOOP_USAGE
+from core.state.loops import list_loops, parse_loop
 from tui import clipboard
 from tui.chat.context_chips import ContextChips
 from tui.chat.prompt import Prompt
@@ -300,6 +302,20 @@ class PromptController(Controller):
         self.context.transcript.follow_end()
         submit = commands.TurnSubmit(text=goal.condition, anyway=True, goal=goal.condition)
         self.context.submit_soon(replace(submit, check=goal.check, rounds=goal.rounds))
+
+    def action_repeat(self, wish: str = "") -> None:
+        """Start a loop; `stop`, perhaps with the name of one, ends loops, and without words they are listed."""
+        word, _, name = wish.partition(" ")
+        loops = self.context.state.loops
+        if word == "stop":
+            self.context.submit_soon(commands.LoopStop(id=name.strip()))
+        elif (loop := parse_loop(wish)) is not None:
+            self.context.prompt.past.add(f"/loop {wish}")
+            self.context.transcript.follow_end()
+            start = commands.LoopStart(text=loop.prompt, seconds=loop.seconds, runs=loop.runs)
+            self.context.submit_soon(replace(start, command=loop.command, pattern=loop.pattern))
+        else:
+            self.context.notify_user((not wish and list_loops(loops.values())) or LOOP_USAGE, is_error=bool(wish))
 
     def action_mention_page(self, address: str = "") -> None:
         """Mention a page of the web in the prompt, which is not sent yet."""
