@@ -133,7 +133,6 @@ VARIABLES = {
             {"command": "ls", "directory": "sub", "end": "exit code 0", "output": "a", "effects": "changed nothing"}
         ],
     },
-    "reminders/job_ended": {},
     "reminders/loop": {"when": "every 10 minutes", "run": 2, "most": 100, "command": "make", "lines": "FAILED"},
     "reminders/effort": {"effort": "low"},
     "reminders/compacted": {"rules": "- Never.", "summary": "S", "todos": (TODO,), "changes": (CHANGE,)},

@@ -10,6 +10,7 @@ import pytest
 from core.arguments import PrintArguments
 from core.cli.arguments import parse
 from core.cli.print_mode.headless import run_print
+from core.engine.commands import loops
 from core.errors import ConfigError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
@@ -154,6 +155,12 @@ async def test_a_session_that_was_closed_tells_what_its_command_printed(tmp_path
 # Loops
 
 
+@pytest.fixture(autouse=True)
+def _short_loops(monkeypatch):
+    """Let a loop begin its next run at once."""
+    monkeypatch.setattr(loops, "MIN_SECONDS", 0)
+
+
 async def start_loop(engine, session: str, **fields) -> int:
     """Start a loop; returns the number of the event before it."""
     before = engine.state(session).seq
@@ -262,11 +269,18 @@ async def test_a_loop_ends_with_its_session_which_says_so(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("fields", "code"), [({"text": " "}, "empty_text"), ({"text": "x", "pattern": "x"}, "loop_invalid")]
+    ("fields", "code"),
+    [
+        ({"text": " "}, "empty_text"),
+        ({"text": "x", "pattern": "x"}, "loop_invalid"),
+        ({"text": "x", "seconds": 5}, "loop_invalid"),
+        ({"text": "x", "seconds": 700_000}, "loop_invalid"),
+    ],
 )
-async def test_a_loop_that_can_not_be_is_refused(tmp_path, fields, code):
+async def test_a_loop_that_can_not_be_is_refused(tmp_path, monkeypatch, fields, code):
     async with woken(tmp_path) as (engine, session, _):
-        reply = await engine.submit(cmd.LoopStart(session=session, seconds=10, **fields))
+        monkeypatch.setattr(loops, "MIN_SECONDS", 10)
+        reply = await engine.submit(cmd.LoopStart(**({"session": session, "seconds": 10} | fields)))
         assert isinstance(reply, cmd.Reject)
         assert reply.code == code
 

@@ -46,8 +46,8 @@ class BuildTarget(Struct, frozen=True):
 
 
 class TurnOrigin(Struct, frozen=True):
-    """What began a turn, and the `loop` whose prompt it is. `reminder`: what the program tells the model about it, "" =
-    nothing."""
+    """The cause of a turn, and the `loop` whose prompt it is. `reminder`: what the program tells the model about that,
+    "" = nothing."""
 
     cause: TurnCause = "prompt"
     loop: str = ""

@@ -123,14 +123,11 @@ async def compose_user_message(
         parts.append(wrap_tag("attached_files", "\n".join(blocks)))
     is_prompted = context.origin.cause != "job"
     parts += [wrap_tag("user_query", setup.dialect.format_prompt(prompt))] if is_prompted else []
-    parts += [wrap_reminder(text) for text in (context.origin.reminder, *render_occasion(reminders)) if text]
+    parts += map(wrap_reminder, filter(None, (context.origin.reminder, *render_occasion(reminders))))
     attachments = find_attachments(prompt, context.state.attachments)
     _report_unknown_labels(context, prompt)
-    return UserMessage(
-        content="\n\n".join(parts),
-        attachments=(*attachments, *mentioned_attachments.attachments),
-        origin="user" if is_prompted else "program",
-    )
+    attachments = (*attachments, *mentioned_attachments.attachments)
+    return UserMessage(content="\n\n".join(parts), attachments=attachments, origin="user" if is_prompted else "program")
 
 
 def render_occasion(reminders: Reminders) -> tuple[str, ...]:

@@ -103,8 +103,10 @@ def _add_loop_options(group: argparse._ArgumentGroup) -> None:
         metavar="TIME",
         help="send the prompt again after this time, such as 30s, 10m, 2h",
     )
-    group.add_argument("--when", metavar="COMMAND", help="send it only when this command, run in the sandbox, prints")
-    group.add_argument("--prints", metavar="TEXT", help="... a line with this text")
+    group.add_argument(
+        "--when", metavar="COMMAND", help="send it only when this command, run in the sandbox, prints something"
+    )
+    group.add_argument("--prints", metavar="TEXT", help="with --when: it prints a line with this text")
     group.add_argument("--runs", type=parse_runs, metavar="N", help="end after the prompt was sent N times (100)")
 
 

@@ -22,7 +22,7 @@ from core.protocol.events import LoopEnd, LoopEnded, LoopStarted, Notice, Questi
 from core.protocol.review import Origin
 from core.sandbox.results import describe_end
 from core.state.live_text import append_piece
-from core.state.loops import DEFAULT_RUNS, MAX_RUNS, LoopState, describe_loop
+from core.state.loops import DEFAULT_RUNS, MAX_RUNS, MAX_SECONDS, MIN_SECONDS, LoopState, describe_loop
 from core.state.session import TurnState
 from core.text.lines import clip
 
@@ -40,6 +40,8 @@ async def prepare_loop_start(session: Session, command: cmd.LoopStart) -> Effect
     check_text(command.text, "prompt")
     if command.pattern and not command.command:
         raise CommandRejected("there is no command to watch.", hint="Add --when COMMAND.", code="loop_invalid")
+    if not MIN_SECONDS <= command.seconds <= MAX_SECONDS:
+        raise CommandRejected("the interval is from 10 seconds to 7 days.", code="loop_invalid")
     if len(session.state.loops) >= MAX_LOOPS:
         raise CommandRejected(f"{MAX_LOOPS} loops run already.", hint="/loop stop ends them.", code="too_many_loops")
     if command.command and await session.terminal.host.box.find() is None:

@@ -113,7 +113,7 @@ class LoopStart(Command, frozen=True, kw_only=True, tag="loop.start"):
     a `command` it is sent only when that prints a line with `pattern` ("" = any line)."""
 
     text: str
-    seconds: Annotated[int, Meta(ge=10, le=604_800)]
+    seconds: Annotated[int, Meta(ge=0)]
     command: str = ""
     pattern: str = ""
     runs: Annotated[int, Meta(ge=0)] = 0

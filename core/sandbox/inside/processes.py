@@ -12,6 +12,7 @@ import contextlib
 import os
 import resource
 import signal
+import time
 
 from core.sandbox.inside import kernel
 
@@ -25,6 +26,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _ROOT = b"/sys/fs/cgroup"
 _PREFIX = b"agent-tui-"
 _MAX_COMMANDS, _MAX_COMMAND = 16, 200  # command lines of a report, and bytes of one
+_EXEC_ATTEMPTS, _EXEC_PAUSE = 4, 0.005  # seconds between looks at a process that has no command line of its own yet
 
 
 def list_processes() -> list[int]:
@@ -83,14 +85,22 @@ def list_descendants(ancestor: int) -> list[int]:
 def read_commands(pids: Iterable[int], arguments: list[bytes]) -> list[bytes]:
     """Return the command lines of processes, shortened, without those that are gone or have only ended. Of a shell that
     was only forked from the command itself, started by `arguments`, the line would say nothing."""
-    commands, own_line = list[bytes](), b" ".join(arguments)[:_MAX_COMMAND]
-    for pid in sorted(pids):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as table:
-            if line := table.read(_MAX_COMMAND).rstrip(b"\0").replace(b"\0", b" "):
-                commands.append(b"a subshell" if line == own_line else line)
-        if len(commands) == _MAX_COMMANDS:
+    own_line = b" ".join(arguments)[:_MAX_COMMAND]
+    lines: list[bytes | None] = []
+    for _ in range(_EXEC_ATTEMPTS):
+        lines = [_read_command(pid) for pid in sorted(pids)]
+        if own_line not in lines and b"" not in lines:
             break
-    return commands
+        time.sleep(_EXEC_PAUSE)  # one that was just forked is about to execute its program
+    return [b"a subshell" if line == own_line else line for line in lines if line][:_MAX_COMMANDS]
+
+
+def _read_command(pid: int) -> bytes | None:
+    """Return the command line of a process; empty: it has ended, or is executing its program just now; None: it is
+    gone."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as table:
+        return table.read(_MAX_COMMAND).rstrip(b"\0").replace(b"\0", b" ")
+    return None
 
 
 def send_signal(pid: int, number: int) -> None:
