@@ -201,6 +201,7 @@ class AgentRunner:
             watch=False,
             private=False,
             is_background=True,
+            wakes=False,
             home=home,
         )
         known_size = 0
@@ -389,7 +390,7 @@ async def push_agent(store: AgentStore, agent: BackgroundAgent, branch: str) -> 
 
 async def _accept_all(clone: Path, home: Path, session: str) -> None:
     """Accept all pending changes in the clone. Some can't be accepted in bulk, such as those of protected files."""
-    engine = Engine(clone, options=EngineOptions(watch=False, private=False, home=home, preload=False))
+    engine = Engine(clone, options=EngineOptions(watch=False, private=False, home=home, preload=False, wakes=False))
     try:
         require_ack(await engine.submit(cmd.SessionResume(session=session)))
         view = SessionView(engine, session)

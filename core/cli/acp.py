@@ -43,6 +43,7 @@ class AcpArguments(Arguments, EngineOptions):
     asking. `answer_timeout`: seconds that the editor may take to answer. `setup`: set up a model in a terminal."""
 
     front: ClassVar[Front] = "acp"
+    wakes: bool = False
     review: str = "end"
     auto_accept: bool = False
     answer_timeout: int = ANSWER_SECONDS

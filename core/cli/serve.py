@@ -139,7 +139,7 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         sys.stdout.flush()
         sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
 
-    defaults = EngineOptions(preload=False, program=arguments.program)
+    defaults = EngineOptions(preload=False, program=arguments.program, wakes=False)
     engines = Engines(defaults, lambda path, options: share_engine(Engine(path, options=options, models=models)))
     agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None

@@ -17,7 +17,8 @@ class EngineOptions:
     come, so its resources are prepared and the index is built in the background. `append_system_prompt`: the end of the
     system prompt of sessions that begin in this run. `home`: the directory of its sessions, None = the state directory.
     `program`: the argv prefix that starts this program again, () = unknown. `add_dirs`: directories (absolute) that may
-    be read in addition to the project. `is_background`: it runs a background agent."""
+    be read in addition to the project. `is_background`: it runs a background agent. `wakes`: its client shows turns
+    that begin without a prompt."""
 
     mode: str | None = None
     model: str | None = None
@@ -38,3 +39,4 @@ class EngineOptions:
     program: tuple[str, ...] = ()
     add_dirs: tuple[Path, ...] = ()
     is_background: bool = False
+    wakes: bool = True

@@ -114,6 +114,16 @@ async def test_nothing_wakes_it_where_that_is_off_or_a_question_is_open(tmp_path
         assert list(engine.state(session).unreported_commands) == ["job_1"]
 
 
+async def test_nothing_wakes_it_for_a_client_that_shows_no_such_turn(tmp_path):
+    async with woken(tmp_path, JOB, says("It runs."), wakes=False) as (engine, session, model):
+        await run_turn(engine, session)
+        before = engine.state(session).seq
+        end_job(engine, session)
+        await read_until(engine, session, ev.JobEnded, after=before)
+        await engine.wait_idle(session)
+        assert len(model.requests) == 2
+
+
 async def test_after_five_turns_in_a_row_the_next_one_waits_for_the_user(tmp_path):
     steps = [step for _ in range(6) for step in (JOB, says("It runs."))]
     async with woken(tmp_path, *steps) as (engine, session, model):

@@ -50,11 +50,12 @@ async def _wake(session: Session) -> None:
 
 
 def _can_wake(session: Session) -> bool:
-    state = session.state
-    is_waiting = bool(state.questions or state.approvals)
-    is_wanted = session.settings.commands.wake and session.user.is_interactive and not is_waiting
-    is_continued = bool(state.turns) and state.turns[-1].reason == "done"
-    return is_wanted and is_continued and bool(list(_list_ended_jobs(session))) and _count_wakes(session) < MAX_WAKES
+    """Return True if the user wants such turns, and the last turn is one to go on with."""
+    state, options = session.state, session.services.options
+    if not (session.settings.commands.wake and options.wakes and options.interactive):
+        return False
+    is_done = bool(state.turns) and state.turns[-1].reason == "done" and not (state.questions or state.approvals)
+    return is_done and any(True for _ in _list_ended_jobs(session)) and _count_wakes(session) < MAX_WAKES
 
 
 def _count_wakes(session: Session) -> int:
