@@ -11,6 +11,8 @@ from core.engine.shared.box import build_box_event
 from core.protocol import events as e
 from core.protocol.messages import Usage
 from core.sandbox.box import Tier
+from core.state.goals import GoalState
+from core.state.loops import LoopState
 from core.state.session import TurnState
 from tests.support import recorded
 from tui.slash_commands import find_action
@@ -129,10 +131,14 @@ def test_each_fact_leads_to_a_command_or_a_key():
     state = a_session(turns=((1_000, 900, 0.5), (2_000, 0, 0.75)))
     state.policy = e.PolicyChanged(policy="human", by="user")
     state.jobs["j"] = e.JobStarted(id="j", call="c", command="make")
+    state.goal = GoalState(condition="the tests pass", max_rounds=10)
+    loop = e.LoopStarted(id="loop_1", prompt="Check it", seconds=60)
+    state.loops["loop_1"] = LoopState(loop=loop)
     state.box = build_box_event(Tier.NONE)
     state.is_private, state.client_count = True, 2
+    assert {"goal", "1 loop"} <= facts_of(state).keys()
     ways = {fact.way for fact in list_facts(state)}
-    assert {"/context", "/models", "/jobs", "/policy", "/status"} <= ways
+    assert {"/context", "/models", "/jobs", "/loop", "/policy", "/status"} <= ways
     for way in ways:
         assert find_action(way)
 

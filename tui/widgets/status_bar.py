@@ -134,9 +134,21 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
     if state.jobs:
         description = f"{count('command', len(state.jobs))} in the background"
         yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
+    yield from _list_long_work(state)
     if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
         description = f"{count('background agent', working)} running"
         yield StatusFact(3, [(f"{working} in background", MUTED)], description, "/background")
+
+
+def _list_long_work(state: ViewState) -> Iterator[StatusFact]:
+    """Yield the goal and the loops, which go on without a prompt."""
+    goal = state.goal
+    if goal is not None and not goal.reason:
+        description = f"Goal, round {len(goal.rounds) + 1} of {goal.max_rounds}: {fit_line(goal.condition, 200)}"
+        yield StatusFact(3, [("goal", MUTED)], description)
+    if state.loops:
+        description = f"{count('loop', len(state.loops))}: a prompt is sent again and again"
+        yield StatusFact(4, [(count("loop", len(state.loops)), MUTED)], description, "/loop")
 
 
 def _describe_containment(state: ViewState) -> StatusFact:
