@@ -120,7 +120,8 @@ async def compare(repository: Path, recording: Path) -> tuple[int, list[str]]:
     try:
         await asyncio.to_thread(_copy_repository, repository, (plain, inside))
         (folder / "home").mkdir()
-        environment = {**os.environ, **PLAIN_ENVIRONMENT, "HOME": str(folder / "home"), **find_packages(plain)}
+        shell_variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        environment = {**shell_variables, **PLAIN_ENVIRONMENT, "HOME": str(folder / "home"), **find_packages(plain)}
         async with boxed(inside.parent, tier=Tier.NAMESPACES) as case:
             for number, recorded in enumerate(read_commands(recording), 1):
                 outside = run_plainly(recorded.replace(RECORDED_ROOT, str(plain)), plain, environment)

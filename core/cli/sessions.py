@@ -235,7 +235,7 @@ def _print_session(arguments: SessionsArguments, store: SessionStore) -> int:
     pending = [
         f"{format_change_path(change)} (+{change.added} -{change.removed})" for change in list_changes(state.changes)
     ]
-    prompts = [turn.prompt for turn in state.turns]
+    prompts = [turn.prompt for turn in state.turns if turn.cause != "job"]
     if arguments.json:
         from core.transports.response import list_pending_bulks, list_pending_changes
 

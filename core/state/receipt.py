@@ -72,7 +72,7 @@ def build_receipt(state: SessionState, turn: TurnState) -> Receipt:
     for file in _list_files(state, turn.id):
         files[file.path] = files[file.path].add(file) if file.path in files else file
     return Receipt(
-        prompt=turn.prompt,
+        prompt=turn.request,
         model=turn.model,
         reason=turn.reason,
         files=tuple(files[path] for path in sorted(files)),

@@ -56,7 +56,8 @@ class CheckRun:
 @dataclass(slots=True, kw_only=True)
 class TurnState:
     """One turn: `documents` in order, until the next turn begins; `reason` is "" while it runs. `seq` is that of its
-    first record; `step` the current step, `steps` the finished ones; `checks` by command. Times in ms."""
+    first record; `step` the current step, `steps` the finished ones; `checks` by command. `request`: the user's words
+    that the turn works for, which may be those of an earlier turn. Times in ms."""
 
     id: str
     seq: int
@@ -66,6 +67,7 @@ class TurnState:
     started: int
     cause: ev.TurnCause = "prompt"
     loop: str = ""
+    request: str = ""
     documents: dict[str, AnyDocument | None] = field(default_factory=dict)
     calls: dict[str, ev.ToolRequested] = field(default_factory=dict)
     tool_count: int = 0

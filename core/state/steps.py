@@ -130,6 +130,7 @@ def start_turn(state: SessionState, envelope: ev.Envelope, event: ev.TurnStarted
         started=envelope.at,
         cause=event.cause,
         loop=event.loop,
+        request=state.turns[-1].request if event.cause == "job" and state.turns else event.prompt,
     )
     state.turns.append(turn)
     if (loop := state.loops.get(event.loop)) is not None:

@@ -59,7 +59,8 @@ def _in_transcript(step: Callable[[TranscriptState, events.Envelope, Any], Topic
 def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnStarted) -> None:
     view.suggestion = None
     view.turn_numbers.setdefault(envelope.turn, len(view.turn_numbers) + 1)
-    view.turn_prompts[envelope.turn] = event.prompt[:MAX_PROMPT_CHARS]
+    is_woken = event.cause == "job" and bool(view.turns)
+    view.turn_prompts[envelope.turn] = (view.turns[-1].request if is_woken else event.prompt)[:MAX_PROMPT_CHARS]
     if not view.changes and not view.bulks:
         view.review_verdicts.clear()
     view.steering.returned.clear()

@@ -122,7 +122,7 @@ def _find_title(state: SessionState, key: str) -> str:
 
 def list_prompts(state: SessionState) -> dict[str, str]:
     """Return the prompts of all turns by their ids."""
-    return {turn.id: turn.prompt for turn in (*state.turns, *state.left_turns.values())}
+    return {turn.id: turn.request for turn in (*state.turns, *state.left_turns.values())}
 
 
 def build_group(

@@ -212,7 +212,7 @@ async def draft_pull_request(session: Session, context: TurnContext) -> None:
     is_visible = partial(may_show, build_session_reader(session))
     diff = await asyncio.to_thread(render_branch_diff, session.workspace.root, is_visible)
     checks, todos = list_evidence(session.state)
-    prompts = [turn.prompt for turn in session.state.turns]
+    prompts = list(dict.fromkeys(turn.request for turn in session.state.turns))
     sections = {
         "commits": answer.commits,
         "asked": prompts,

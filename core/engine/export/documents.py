@@ -41,6 +41,7 @@ from core.protocol.review import DiffLine
 from core.sessions.log import SessionLog
 
 _SPECIAL = compile_lazily(r"([\\`*_\[\]<>#|~])")
+WOKEN: Final = "The agent went on: a background command had ended."
 OPEN_LINES: Final = 14  # longer code is folded
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 _STYLE: Final = """
@@ -124,9 +125,16 @@ def format_markdown(session: ExportedSession) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _quote_prompt(prompt: str) -> str:
+    return "\n".join(f"> {_escape_markdown(' '.join(line.split()))}".rstrip() for line in prompt.splitlines())
+
+
 def _write_markdown_turn(number: int, turn: ExportedTurn) -> Iterator[str]:
     yield f"## {number}. {_escape_markdown(describe_turn(turn))}"
-    yield "\n".join(f"> {_escape_markdown(' '.join(line.split()))}".rstrip() for line in turn.prompt.splitlines())
+    if turn.cause == "job":
+        yield f"*{_escape_markdown(WOKEN)}*"
+    else:
+        yield _quote_prompt(turn.prompt)
     lines = list[str]()
     for block in list_turn_blocks(turn):
         if block.kind == "line":
@@ -187,7 +195,10 @@ def format_page(session: ExportedSession) -> str:
 def _format_turn(turn: ExportedTurn) -> str:
     blocks = "".join(map(_format_block, list_turn_blocks(turn)))
     subtitle = f'<p class="soft">{escape(describe_turn(turn))}</p>'
-    return f'<section><div class="prompt">{escape(turn.prompt)}</div>{subtitle}{blocks}</section>\n'
+    prompt = (
+        f'<p class="soft">{WOKEN}</p>' if turn.cause == "job" else f'<div class="prompt">{escape(turn.prompt)}</div>'
+    )
+    return f"<section>{prompt}{subtitle}{blocks}</section>\n"
 
 
 def _format_changes(session: ExportedSession) -> Iterator[str]:

@@ -33,7 +33,7 @@ from core.text.well_formed import convert_record
 
 
 class ExportedTurn(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A turn of the conversation. Times in ms; `reason`: why it ended, "" = it runs."""
+    """A turn of the conversation. Times in ms; `reason`: why it ended, "" = it runs; `cause`: as in `TurnStarted`."""
 
     prompt: str
     started: int
@@ -43,6 +43,7 @@ class ExportedTurn(Struct, frozen=True, kw_only=True, rename="camel"):
     duration_ms: int = 0
     usage: Usage = Usage()
     documents: tuple[d.AnyDocument, ...] = ()
+    cause: ev.TurnCause = "prompt"
 
 
 class ExportedChange(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -126,6 +127,7 @@ def read_export(directory: Path, log: SessionLog | None = None) -> ExportedSessi
             duration_ms=turn.duration_ms,
             usage=turn.usage,
             documents=reader.list_documents(turn.seq),
+            cause=turn.cause,
         )
         for turn in state.turns
     )
