@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import chain
 from typing import Any, Final, Literal
@@ -15,6 +15,7 @@ from core.protocol.messages import (
     AssistantMessage,
     Attachment,
     EffortMessage,
+    FoundTool,
     Message,
     ServiceTier,
     ToolMessage,
@@ -31,6 +32,7 @@ from core.providers.base import (
     StreamEnd,
     TextDelta,
     ToolCallDelta,
+    ToolSpec,
     UsageReport,
 )
 from core.providers.catalog.capabilities import Capabilities
@@ -62,8 +64,10 @@ THINKING_ROOM: Final = 16_000  # Room for thinking on top of an answer that the 
 LEAST_BUDGET: Final = 1_024
 _BUDGETS: Final = {"minimal": 1_024, "low": 4_096, "medium": 10_000, "high": 20_000, "xhigh": 26_000, "max": 26_000}
 _LONG_EFFORTS: Final = frozenset({"xhigh", "max"})
+FOUND_TOOLS: Final = "defer_loading"
 # Optional fields, with words by which a compatible server refuses them; the narrowest pattern first.
 DISPENSABLE: Final = (
+    (FOUND_TOOLS, ("defer_loading", "tool_reference", "tool reference")),
     ("display", ("display",)),
     ("output_config", ("output_config", "effort")),
     ("diagnostics", ("diagnostics",)),
@@ -96,7 +100,8 @@ _THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
 
 class MessagesWire(Wire):
     """The head and history of one request. `is_marked`: the system prompt carries a cache mark, so that other sessions
-    hit the cache; `is_kept`: for long. `changes_effort`: changes of the effort are part of the history."""
+    hit the cache; `is_kept`: for long. `changes_effort`: changes of the effort are part of the history. `loads_tools`:
+    the API loads the tools that a search found where its result names them; their definitions follow the list."""
 
     name = "messages"
     array = "messages"
@@ -109,25 +114,35 @@ class MessagesWire(Wire):
         is_marked: bool,
         is_kept: bool = False,
         changes_effort: bool = False,
+        loads_tools: bool = False,
     ) -> None:
         super().__init__(request, provider=provider)
         self._marked, self._kept, self._changes_effort = is_marked, is_kept, changes_effort
+        self._found = _collect_found_tools(request) if loads_tools else {}
+
+    @property
+    def key(self) -> Hashable:
+        return super().key, bool(self._found)
+
+    @property
+    def optional_names(self) -> Sequence[str]:
+        """The names of `DISPENSABLE` in the head."""
+        return [FOUND_TOOLS] if self._found else []
 
     def head(self) -> Mapping[str, Any]:
-        return self._build_head(LONG_MARK if self._kept else MARK)
+        return self._build_head(LONG_MARK if self._kept else MARK, self._found.values())
 
     def build_bound_head(self) -> Mapping[str, Any]:
-        return self._build_head(MARK)
+        """Return the head without the tools that were found: the API counts those where they are loaded."""
+        return self._build_head(MARK, ())
 
-    def _build_head(self, mark: Mapping[str, str]) -> Mapping[str, Any]:
+    def _build_head(self, mark: Mapping[str, str], found_tools: Iterable[FoundTool]) -> Mapping[str, Any]:
         request = self._request
         head: dict[str, Any] = {"model": request.model}
-        tools: list[dict[str, Any]] = [
-            {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-            for tool in request.tools
-        ]
+        tools: list[dict[str, Any]] = [_encode_tool(tool) for tool in request.tools]
         if request.search is not None:
             tools.append(_build_search(request.search))
+        tools += [{**_encode_tool(tool), "defer_loading": True} for tool in found_tools]
         if tools:
             head["tools"] = tools
         if request.system.strip():
@@ -173,10 +188,16 @@ class MessagesWire(Wire):
     def _encode_result(self, message: ToolMessage, before: EncodedHistory) -> Block:
         call = before.find_call(message.call_id)
         content: str | list[Block] = clean(message.content) if message.content.strip() else NO_OUTPUT
-        if message.attachments:
+        if self._loads(message):
+            content = [{"type": "tool_reference", "tool_name": tool.name} for tool in message.tools]
+        elif message.attachments:
             content = [*_build_text_blocks(message.content), *map(self._encode_attachment, message.attachments)]
         block = {"type": "tool_result", "tool_use_id": call.id if call else message.call_id, "content": content}
         return block | ({"is_error": True} if message.is_error else {})
+
+    def _loads(self, message: ToolMessage) -> bool:
+        """Return True if a result's tools can be named alone: each stands in the head as the search found it."""
+        return bool(message.tools) and all(self._found.get(tool.name) == tool for tool in message.tools)
 
     def _encode_attachment(self, attachment: Attachment) -> Block:
         kind = "document" if attachment.media_type == PDF_MEDIA_TYPE else "image"
@@ -188,6 +209,22 @@ class MessagesWire(Wire):
 def has_compaction(answer: WireAnswer | None) -> bool:
     """Return True if an answer is the API's own summary of what was before it."""
     return answer is not None and any(block.get("type") == COMPACTION for block in answer.items)
+
+
+def _collect_found_tools(request: ModelRequest) -> dict[str, FoundTool]:
+    """Return the tools that the history's searches found, by name, as they were found first: what a request has named
+    is not defined anew."""
+    listed_names = {tool.name for tool in request.tools}
+    found_tools: dict[str, FoundTool] = {}
+    for message in request.messages:
+        for tool in message.tools if isinstance(message, ToolMessage) else ():
+            if tool.name not in listed_names:
+                found_tools.setdefault(tool.name, tool)
+    return found_tools
+
+
+def _encode_tool(tool: ToolSpec | FoundTool) -> Block:
+    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
 def _build_search(search: HostedSearch) -> Block:

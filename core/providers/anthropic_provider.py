@@ -15,6 +15,7 @@ from core.protocol.messages import AssistantMessage, EffortMessage, Message, Usa
 from core.providers.anthropic_messages import (
     COMPACTION,
     DISPENSABLE,
+    FOUND_TOOLS,
     LOSSES,
     MessageAnswer,
     MessagesWire,
@@ -127,14 +128,16 @@ class AnthropicProvider(SdkProvider):
         capabilities = self._find_capabilities(request.model, "messages")
         refused_names = self._refused.setdefault(request.model, set())
         while True:
-            request_bytes = self._encoder.encode(self._build_wire(request, capabilities, refused_names), request)
+            wire = self._build_wire(request, capabilities, refused_names)
+            request_bytes = self._encoder.encode(wire, request)
             options = self._build_options(request, capabilities, refused_names)
             headers = {"anthropic-beta": ",".join(betas)} if (betas := self._list_betas(request, options)) else {}
             try:
                 events = await self._post("/v1/messages", request_bytes.build_body(options), headers)
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
-                name = _find_dispensable(failure, options, refused_names)
+                names = {*options, *options.get("thinking", {}), "ttl", *wire.optional_names}
+                name = _find_dispensable(failure, names - refused_names)
                 if not name:
                     raise failure from None
                 refused_names.add(name)
@@ -150,6 +153,7 @@ class AnthropicProvider(SdkProvider):
             is_marked="cache_control" not in refused_names,
             is_kept=bool(request.cache and capabilities.cache.long) and "ttl" not in refused_names,
             changes_effort=capabilities.changes_effort,
+            loads_tools=capabilities.tool_search and FOUND_TOOLS not in refused_names,
         )
 
     def _list_betas(self, request: ModelRequest, options: dict[str, Any]) -> list[str]:
@@ -220,12 +224,14 @@ def parse_usage(answer: object) -> Usage:
     return reports[-1] if reports else Usage()
 
 
-def _find_dispensable(failure: ProviderError, options: dict[str, Any], refused_names: set[str]) -> str:
+def _find_dispensable(failure: ProviderError, field_names: set[str]) -> str:
     """Return the optional field that the server named as the reason for its refusal; "" = none."""
+    if failure.code == "schema_refused":  # The program's own tools have schemas that are accepted.
+        return FOUND_TOOLS if FOUND_TOOLS in field_names else ""
     if failure.code != "request_invalid" or isinstance(failure, ContextOverflow):
         return ""
-    field_names = {*options, *options.get("thinking", {}), "ttl"} - refused_names
-    mentioned_names = (name for name, words in DISPENSABLE if any(word in failure.message for word in words))
+    text = failure.message.lower()
+    mentioned_names = (name for name, words in DISPENSABLE if any(word in text for word in words))
     return next((name for name in mentioned_names if name in field_names), "")
 
 

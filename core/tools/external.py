@@ -7,7 +7,7 @@ Ask) its writes are discarded.
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Final, Protocol
 
 from msgspec import Meta, field
 
@@ -17,6 +17,7 @@ from core.text.counting import count
 from core.tools.base import Tool, ToolOutcome, ToolType
 
 _SHOWN = 2_000  # The limit for arguments in a question, in characters.
+_REFUSED_AT_THE_TOP: Final = frozenset({"anyOf", "oneOf", "allOf", "enum", "not"})
 
 
 class ExternalCaller(Protocol):
@@ -103,7 +104,13 @@ class SearchTools(Tool[ExternalCaller], frozen=True, kw_only=True):
         if not tools:
             return ToolOutcome(content="No tool of a server matches. Try other words.", summary="none")
         rows = [f"- {tool.name}: {tool.description}\n  arguments: {_format_schema(tool.parameters)}" for tool in tools]
-        return ToolOutcome(content="\n".join(rows), summary=count("tool", len(tools)), tools=tools)
+        loadable_tools = tools if all(_is_loadable(tool.parameters) for tool in tools) else ()
+        return ToolOutcome(content="\n".join(rows), summary=count("tool", len(tools)), tools=loadable_tools)
+
+
+def _is_loadable(schema: dict[str, Any]) -> bool:
+    """Return True if APIs accept a schema as that of a tool. One that they refuse would spoil every later request."""
+    return schema.get("type") == "object" and not schema.keys() & _REFUSED_AT_THE_TOP
 
 
 def _format_schema(schema: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -464,11 +465,10 @@ def derive_title(prompt: str) -> str:
 
 
 def _offer_programs() -> tuple[Path, ...]:
-    """Offer our search program to commands, on a machine without one."""
-    try:
+    """Offer `apply_patch` to commands, and our search program, on a machine without one."""
+    with suppress(ToolFailed):
         return offer_programs(get_cache_dir() / "programs", [Path(find_program())])
-    except ToolFailed:
-        return ()
+    return offer_programs(get_cache_dir() / "programs", [])
 
 
 def _open_plans(services: EngineServices) -> PlanFolder:

@@ -174,9 +174,9 @@ def _adapt_to_wire(capabilities: Capabilities, wire: WireProtocol) -> Capabiliti
 
 def _remove_own_features(capabilities: Capabilities) -> Capabilities:
     """Return the capabilities without those that depend on the maker's own service, whatever the protocol."""
-    return replace(
-        capabilities, changes_effort=False, compacts=False, cache=CacheTerms(), tiers=TierFactors(), retires_at=""
-    )
+    finds_tools = capabilities.tool_search and capabilities.wire != "messages"  # Other hosts drop what they don't know.
+    plain = replace(capabilities, changes_effort=False, compacts=False, tool_search=finds_tools)
+    return replace(plain, cache=CacheTerms(), tiers=TierFactors(), retires_at="")
 
 
 def _is_makers_own(origin: str) -> bool:

@@ -42,7 +42,7 @@ _OPTIONS: Final = {
 _UNKNOWN_FIELD: Final = (
     r"extra (inputs|fields)|additional propert|(unknown|unsupported) (field|parameter|argument)|unrecognized"
 )
-_NO_SEARCH: Final = r"tool_search"
+_NO_SEARCH: Final = r"tool_search|invalid schema for function"  # The schemas of the program's own tools are accepted.
 _NO_GRAMMAR: Final = r"grammar|\blark\b|tools\[\d+\]\.format"
 _NEEDS_CHAT: Final = r"(use|only( supported)? in) (the )?/?v1/chat/completions"
 _REQUIRED_FIELDS: Final = {

@@ -143,6 +143,30 @@ def _tools(body: Mapping[str, Any]) -> Iterator[Refusal]:
             yield from _refusals(f"tools.{place}.custom.name: {detail}")
     if len(set(names)) < len(names):
         yield from _refusals("tools: Tool names must be unique.")
+    yield from _deferred(body)
+    for place, tool in enumerate(body.get("tools", ())):
+        schema = tool.get("input_schema") or {}
+        if schema.keys() & {"oneOf", "allOf", "anyOf"}:
+            detail = "input_schema does not support oneOf, allOf, or anyOf at the top level"
+            yield from _refusals(f"tools.{place}.custom.input_schema: {detail}")
+
+
+def _deferred(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """As platform.claude.com describes the search of tools."""
+    tools = body.get("tools") or []
+    deferred = {tool["name"]: tool for tool in tools if tool.get("defer_loading")}
+    if tools and len(deferred) == len(tools):
+        yield from _refusals("All tools have defer_loading set. At least one tool must be non-deferred.")
+    if any("cache_control" in tool for tool in deferred.values()):
+        yield from _refusals("tools: cache_control can't be set on a tool with defer_loading")
+    if deferred and not re.match(r"claude-(fable|mythos|opus-[45]|sonnet-[45]|haiku-(4-5|5))", body["model"]):
+        yield from _refusals("tools: defer_loading is not supported on this model.")
+    for _, block in blocks_of(body["messages"]):
+        content = block.get("content") if block["type"] == "tool_result" else None
+        for part in content if isinstance(content, list) else ():
+            if part["type"] == "tool_reference" and part["tool_name"] not in deferred:
+                detail = f"Tool reference '{part['tool_name']}' has no corresponding tool definition"
+                yield from _refusals(detail)
 
 
 def _content(body: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -32,14 +32,29 @@ def blocks_of(messages: list[Item]) -> list[tuple[str, Item]]:
     return pairs
 
 
+def loaded_tools(body: Mapping[str, Any]) -> list[Item]:
+    """The tools that stand before everything else: a deferred one does so nowhere, and is read where it is named."""
+    return [tool for tool in body.get("tools", []) if not tool.get("defer_loading")]
+
+
+def expanded(body: Mapping[str, Any], block: Item) -> Item:
+    """A result as a model reads it: with the definitions of the tools that it names."""
+    content = block.get("content")
+    if block.get("type") != "tool_result" or not isinstance(content, list):
+        return block
+    tools = {tool.get("name"): tool for tool in body.get("tools", [])}
+    return {**block, "content": [tools.get(part.get("tool_name"), part) for part in content]}
+
+
 def parts_of(body: Mapping[str, Any]) -> dict[str, str]:
     """The parts of the prompt on any wire: tools, system, and the messages one after the other."""
     messages = body.get("input", body.get("messages", ()))
     listed = [messages] if isinstance(messages, str) else messages
     system = body.get("instructions", body.get("system", ""))
-    blocks = blocks_of(list(listed)) if "max_tokens" in body and "input" not in body else listed
+    is_anthropic = "max_tokens" in body and "input" not in body
+    blocks = [(role, expanded(body, block)) for role, block in blocks_of(list(listed))] if is_anthropic else listed
     return {
-        "tools": text_of(body.get("tools", [])),
+        "tools": text_of(loaded_tools(body)),
         "system": text_of(system),
         "messages": "\n".join(text_of(block) for block in blocks),
     }

@@ -1,8 +1,8 @@
 """Signatures of thinking blocks that bind: to the block's own text, its model, and all that was before it.
 
-As the docs on preserved thinking say: system, tools and every block before it are the prefix, marks for the cache are
-not; thinking blocks are not part of it either, but each remembers the one before it, so that they can be left out from
-the beginning of a conversation on, and not from its middle.
+As the docs on preserved thinking say: system, tools and every block before it are the prefix; marks for the cache and
+deferred tools that nothing names are not. Thinking blocks are not part of it either, but each remembers the one before
+it, so that they can be left out from the beginning of a conversation on, and not from its middle.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.model_server.prompt import THOUGHTS, Item, blocks_of, text_of
+from tests.support.model_server.prompt import THOUGHTS, Item, blocks_of, expanded, loaded_tools, text_of
 from tests.support.model_server.refusal import Refusal
 
 _KEY = b"the key of the test server"
@@ -88,8 +88,8 @@ def opened(signature: str) -> dict[str, str] | None:
 
 
 def _prefix(body: Mapping[str, Any], blocks: Sequence[tuple[str, Item]]) -> str:
-    plain_blocks = [(role, unnamed) for role, unnamed in blocks if unnamed.get("type") not in THOUGHTS]
-    return _digest(text_of([body.get("tools", []), body.get("system", ""), plain_blocks]))
+    plain_blocks = [(role, expanded(body, block)) for role, block in blocks if block.get("type") not in THOUGHTS]
+    return _digest(text_of([loaded_tools(body), body.get("system", ""), plain_blocks]))
 
 
 def _previous(blocks: Sequence[tuple[str, Item]]) -> str:

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from core.errors import ToolInputInvalid
-from core.patterns import compile_lazily
 from core.permissions.shell_parser import split_command
 
 LONGEST_SECONDS: Final = 600
@@ -20,7 +19,6 @@ JOB_NAMES: Final = dict.fromkeys(
 )
 _NUMBERED: Final = frozenset(("session_id", "terminal_id", "job_id"))  # The ids that may come as numbers.
 _CERTAINLY_MS: Final = 10_000  # A time from here on must be in milliseconds.
-_PATCHING: Final = compile_lazily(r"(?:^|[;&|(\n])\s*(?:apply_patch|applypatch)\b[^\n]*<<[^\n]*\n\s*\*\*\* Begin Patch")
 _SHELLS: Final = ("bash", "sh", "zsh", "/bin/bash", "/bin/sh", "/usr/bin/bash", "/usr/bin/zsh", "/bin/zsh")
 _ESCALATIONS: Final[Mapping[str, object]] = {
     "dangerouslyDisableSandbox": True,
@@ -45,12 +43,6 @@ def adapt_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
     if False in values:
         adapted_arguments.setdefault("is_background", True)
     _join_words(adapted_arguments)
-    command = adapted_arguments.get("command", adapted_arguments.get("cmd"))
-    if isinstance(command, str) and _PATCHING.search(command):
-        raise ToolInputInvalid(
-            "apply_patch is a tool here, not a program. Nothing was run.",
-            hint="Call it with the patch, and run the rest of the command in a call of its own.",
-        )
     _adapt_time(adapted_arguments)
     _adapt_permissions(adapted_arguments)
     _adapt_background(adapted_arguments)

@@ -81,6 +81,15 @@ def test_a_search_of_tools_is_a_function_where_the_server_knows_no_such_tool():
     assert (negotiation.takes_search, negotiation.takes_grammar) == (False, True)
 
 
+def test_a_found_tool_whose_schema_is_refused_ends_the_loading_of_tools():
+    negotiation = Negotiation("P", official=True)
+    failure = ProviderError("refused", code="schema_refused")
+    refusal = Refused("Invalid schema for function 'mcp__x__y': schema must have type 'object'.")
+    assert negotiation.adapt(failure, refusal, "responses", REQUEST, {})
+    assert not negotiation.takes_search
+    assert not negotiation.adapt(failure, refusal, "responses", REQUEST, {})
+
+
 def test_a_tool_without_a_grammar_is_any_text():
     spec = ToolSpec(name="t", description="d", parameters={"type": "object", "properties": {}}, freeform="input")
     request = ModelRequest(model="m", system="", tools=(spec,), messages=())
