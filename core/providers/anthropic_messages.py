@@ -67,6 +67,7 @@ _LONG_EFFORTS: Final = frozenset({"xhigh", "max"})
 FOUND_TOOLS: Final = "defer_loading"
 # Optional fields, with words by which a compatible server refuses them; the narrowest pattern first.
 DISPENSABLE: Final = (
+    ("format", ("output_config.format", "output_format", "structured output", "json_schema", "json schema")),
     (FOUND_TOOLS, ("defer_loading", "tool_reference", "tool reference")),
     ("display", ("display",)),
     ("output_config", ("output_config", "effort")),

@@ -10,6 +10,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from core.errors import ContextOverflow, ProviderError
 from core.protocol.messages import AssistantMessage, EffortMessage, Message, Usage
 from core.providers.anthropic_messages import (
@@ -28,6 +30,7 @@ from core.providers.connection.endpoint import Endpoint
 from core.providers.connection.event_stream import refuse_non_stream
 from core.providers.connection.failures import build_cut_error, build_exception_error, build_status_error, to_one_line
 from core.providers.sdk_provider import END, SdkProvider, read_next
+from core.providers.wire.answer_forms import build_anthropic_format
 from core.providers.wire.request_bytes import RequestBytes, RequestEncoder, has_reasoning
 from core.providers.wire.wire_values import get_tables, get_text
 from core.records import parse_json
@@ -116,7 +119,9 @@ class AnthropicProvider(SdkProvider):
         capabilities = self._find_capabilities(request.model, "messages")
         refused_names = self._refused.setdefault(request.model, set())
         wire = self._build_wire(request, capabilities, refused_names)
-        options = self._build_options(request, capabilities, refused_names) | {"stream": False} | fields
+        options = (
+            self._build_options(replace(request, answer=None), capabilities, refused_names) | {"stream": False} | fields
+        )
         options.pop("diagnostics", None)
         body = self._encoder.encode(wire, request).build_body(options)
         headers = {"anthropic-beta": ",".join(self._list_betas(request, options))}
@@ -136,7 +141,13 @@ class AnthropicProvider(SdkProvider):
                 events = await self._post("/v1/messages", request_bytes.build_body(options), headers)
             except Exception as error:
                 failure = build_exception_error(error, self._build_api(request.model))
-                names = {*options, *options.get("thinking", {}), "ttl", *wire.optional_names}
+                names = {
+                    *options,
+                    *options.get("thinking", {}),
+                    *options.get("output_config", {}),
+                    "ttl",
+                    *wire.optional_names,
+                }
                 name = _find_dispensable(failure, names - refused_names)
                 if not name:
                     raise failure from None
@@ -173,6 +184,11 @@ class AnthropicProvider(SdkProvider):
         self, request: ModelRequest, capabilities: Capabilities, refused_names: set[str]
     ) -> dict[str, Any]:
         options = build_options(request, capabilities, without=refused_names)
+        form = request.choose_form(leaves_calls=self._official)
+        if form is not None and "format" not in refused_names:
+            options["output_config"] = {**options.get("output_config", {}), "format": build_anthropic_format(form)}
+            if not self._official and request.tools:
+                options["tool_choice"] = {"type": "none"}
         if self._official and request.session and not request.private and "diagnostics" not in refused_names:
             options["diagnostics"] = {"previous_message_id": self._latest.get(request.session)}
         return options

@@ -40,6 +40,14 @@ class HostedSearch(Struct, frozen=True):
     blocked: tuple[str, ...] = ()
 
 
+class AnswerForm(Struct, frozen=True):
+    """The JSON Schema, of an object, under which an answer has to be valid. `is_alone`: nothing but this answer is
+    wanted, so no tool is called."""
+
+    schema: dict[str, Any]
+    is_alone: bool = False
+
+
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """One model call. `system`, `tools` and the head of `messages` are the stable prefix that prompt caches hit.
 
@@ -47,7 +55,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     one that the model has (see `Capabilities`), "" = its default; so is `tier`, "" = standard. `blobs` returns the
     bytes of an attachment by its digest. `private`: the API is asked to store nothing, and gets nothing that identifies
     the session. `search`: the API's own web search, for a `SearchingProvider` only. `cache`: what the API's cache
-    should keep for long if it can: nothing, the prefix, or everything.
+    should keep for long if it can: nothing, the prefix, or everything. `answer`: the form of the answer, see
+    `choose_form`.
     """
 
     model: str
@@ -63,6 +72,14 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     private: bool = False
     search: HostedSearch | None = None
     cache: CacheChoice = ""
+    answer: AnswerForm | None = None
+
+    def choose_form(self, *, leaves_calls: bool) -> AnswerForm | None:
+        """Return the form that a server is asked to hold the answer to. `leaves_calls`: it binds the text alone. Many
+        servers hold to it from the first word on, so a model could call no tool: those are asked only where none may be
+        called."""
+        is_safe = leaves_calls or not self.tools or (self.answer is not None and self.answer.is_alone)
+        return self.answer if is_safe else None
 
     @property
     def base_effort(self) -> str:

@@ -7,10 +7,15 @@ import pytest
 
 from core.arguments import PrintArguments
 from core.cli.arguments import parse
-from core.cli.print_mode.headless import run_print
+from core.cli.print_mode.headless import _PrintRun, run_print
+from core.engine import Engine
 from core.exits import ExitCode
+from tests.support import wires
 from tests.support.agent_case import DirectedModel, calls, says
 from tests.support.default_model import access_to
+from tests.support.makers import makers_own
+from tests.support.provider_server import provider_server
+from tests.support.provider_streams import Call, Step
 from tests.support.story import MODEL, access, project_at
 
 SCHEMA = {
@@ -77,3 +82,80 @@ def test_a_schema_that_is_none_starts_nothing(tmp_path, capsys, text, why):
         parse(["-p", "x", "--json-schema", str(path)])
     assert left.value.code == ExitCode.USAGE
     assert why in capsys.readouterr().err
+
+
+OPEN = {**SCHEMA, "additionalProperties": True}
+BOUNDED = {
+    "type": "object",
+    "required": ["count"],
+    "properties": {"count": {"type": "integer", "minimum": 1}, "place": {"type": "object", "properties": {}}},
+}
+LOOK = Step(calls=[Call(name="list_dir", arguments={"relative_workspace_path": "."})])
+
+
+def schema_of(body) -> tuple[object, object]:
+    """The schema that a request names, and what it says of calls."""
+    format_ = (body.get("text") or {}).get("format") or (body.get("response_format") or {}).get("json_schema")
+    format_ = format_ or (body.get("output_config") or {}).get("format") or {}
+    return format_.get("schema"), body.get("tool_choice")
+
+
+async def asked(project: Path, monkeypatch, schema: object, wire: str, *steps, own: bool = True):
+    """How a run with a schema ended, and the requests that it made. `own`: it is the maker's own service."""
+    path = project.parent / "asked.json"
+    path.write_text(json.dumps(schema))
+    model = {"chat": "openai/gpt-4.1", "responses": "mine/gpt-6-sol", "messages": "anthropic/claude-opus-5-5"}[wire]
+    serve = makers_own(monkeypatch, *steps) if own else provider_server(steps, strict=True)
+    async with serve as server:
+        wires.configure(monkeypatch, server)
+        arguments = PrintArguments(directory=project, prompt="Judge it", json_schema=path, model=model, trust=True)
+        code = await _PrintRun(Engine(project, options=arguments), arguments, "Judge it").run()
+    return code, server
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("schema", [SCHEMA, OPEN, BOUNDED])
+async def test_the_makers_api_is_given_the_schema_from_the_first_request_on(options, monkeypatch, capsys, wire, schema):
+    answer = '{"count": 3}' if schema is BOUNDED else GOOD
+    code, server = await asked(options().directory, monkeypatch, schema, wire, LOOK, answer)
+    assert (code, json.loads(capsys.readouterr().out)) == (ExitCode.DONE, json.loads(answer))
+    assert server.rules.refusals == []
+    sent = [schema_of(request.json) for request in server.answered]
+    assert len(sent) == 2
+    assert sent[0] == sent[1]
+    named, choice = sent[0]
+    assert choice is None
+    assert set(named["properties"]) == set(schema["properties"])
+    if wire == "messages":
+        assert named["additionalProperties"] is False
+        assert "minimum" not in json.dumps(named)
+    else:
+        assert named == schema
+
+
+@pytest.mark.parametrize("wire", ["chat", "responses", "messages"])
+async def test_another_server_is_given_the_schema_where_no_tool_is_called(options, monkeypatch, capsys, wire):
+    code, server = await asked(options().directory, monkeypatch, SCHEMA, wire, LOOK, "It is good.", GOOD, own=False)
+    assert (code, json.loads(capsys.readouterr().out)) == (ExitCode.DONE, json.loads(GOOD))
+    assert server.rules.refusals == []
+    sent = [schema_of(request.json) for request in server.answered]
+    assert sent[:2] == [(None, None)] * 2
+    assert sent[2] == (SCHEMA, {"type": "none"} if wire == "messages" else "none")
+
+
+@pytest.mark.parametrize(
+    ("wire", "error"),
+    [
+        ("chat", "Invalid schema for response_format 'answer': In context=(), 'allOf' is not permitted."),
+        ("responses", "Invalid schema for response_format 'answer': In context=(), 'allOf' is not permitted."),
+        ("messages", "output_config.format.schema: Schema is too complex for compilation."),
+    ],
+)
+async def test_a_schema_that_an_api_refuses_is_left_to_the_prompts_words(options, monkeypatch, capsys, wire, error):
+    refused = Step(status=400, error=error, error_type="invalid_request_error")
+    code, server = await asked(options().directory, monkeypatch, SCHEMA, wire, refused, LOOK, GOOD)
+    assert (code, json.loads(capsys.readouterr().out)) == (ExitCode.DONE, json.loads(GOOD))
+    sent = [schema_of(request.json)[0] is not None for request in server.answered]
+    assert sent == [True, False, False]
+    if wire == "messages":
+        assert all("thinking" in request.json for request in server.answered)

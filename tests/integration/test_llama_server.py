@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import pytest
 
@@ -44,6 +47,17 @@ async def ask(project: Path, port: int, prompt: str, *arguments: str) -> program
     return await program.run(project, "-p", prompt, *model, *arguments, env=env, seconds=500)
 
 
+def post(port: int, body: object) -> tuple[int, str]:
+    """What the server says to a request that this program would not make."""
+    address = f"http://127.0.0.1:{port}/v1/chat/completions"
+    request = Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    try:
+        with urlopen(request, timeout=400) as answer:
+            return answer.status, answer.read().decode()
+    except HTTPError as refusal:
+        return refusal.code, refusal.read().decode()
+
+
 async def able_at(port: int):
     url = f"http://127.0.0.1:{port}/v1"
     await fetch_reports(AskedServer(Endpoint(id="llamacpp", label="", base_url=url), None, "openai"), "smol")
@@ -62,11 +76,26 @@ async def test_the_server_says_what_was_recorded_of_it(template, name):
 async def test_two_prompts_in_a_row_are_answered_by_a_template_whose_roles_alternate(project, template):
     # An answer of eight tokens is cut off, so reminders follow it, and the turn ends at a limit.
     async with real_llama("-c", "8192", *template("gemma-2")) as port:
+        refused = await asyncio.to_thread(post, port, {"messages": [{"role": "user", "content": "a"}] * 2})
         first = await ask(project, port, "Say hello.", "--max-steps", "1")
         second = await ask(project, port, "Say it again.", "-c", "--max-steps", "1")
+    assert refused[0] == 400
+    assert "roles must alternate" in refused[1]
     assert {first.code, second.code} == {ExitCode.LIMIT}
     assert "400" not in first.err + second.err
     assert "writes its calls as text" in first.err
+
+
+async def test_an_answer_has_the_form_that_is_asked_for_where_no_tool_is_called(project, tmp_path):
+    # Its words mean nothing, so no first answer is JSON; the further ones are held to the schema by the server.
+    fields = {"fit": {"type": "boolean"}}
+    schema = {"type": "object", "required": ["fit"], "properties": fields, "additionalProperties": False}
+    (tmp_path / "schema.json").write_text(json.dumps(schema))
+    (get_config_dir() / "config.toml").write_text(f'[models."{ID}"]\nmax_answer = 24\n')
+    async with real_llama("-c", "8192") as port:
+        ended = await ask(project, port, "Is it fit?", "--json-schema", str(tmp_path / "schema.json"))
+    assert ended.code == ExitCode.DONE, ended.err
+    assert json.loads(ended.out)["fit"] in (True, False)
 
 
 async def test_a_window_that_is_too_small_is_refused_by_us_and_one_that_grew_is_used(project, template):

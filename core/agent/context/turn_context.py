@@ -29,6 +29,7 @@ from core.hooks.session_hooks import SessionHooks
 from core.lsp.language_servers import LanguageServers
 from core.modes import Access
 from core.protocol.events import AnyEvent, TurnCause
+from core.providers.base import AnswerForm
 from core.shell.python_repl import PythonRepl
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
@@ -65,7 +66,7 @@ class TurnContext(Struct, kw_only=True):
     nothing. `open_sources`: opens the sources that a prompt can name; `search`: searches the project; `outward`: opens
     the capabilities that lead out of session and machine; `offers`: extensions besides the list of tools. `hooks`: the
     hooks of the session. `budget`: usage of the turn. `ask_agent`: has a hosted agent answer, None = a model answers.
-    `appended_prompt`: text for the end of the system prompt.
+    `appended_prompt`: text for the end of the system prompt; `answer`: the form that the answer is held to.
     """
 
     id: str
@@ -91,6 +92,7 @@ class TurnContext(Struct, kw_only=True):
     is_private: bool = False
     ask_agent: AskAgent | None = None
     appended_prompt: str = ""
+    answer: AnswerForm | None = None
     build: BuildTarget = BuildTarget()
     origin: TurnOrigin = PROMPTED
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))

@@ -231,6 +231,7 @@ async def build_request(context: TurnContext, setup: PromptSetup, messages: Sequ
         cache=choose_cache(context),
         blobs=blobs.get,
         private=context.is_private,
+        answer=context.answer if context.dialect == "native" else None,
     )
 
 

@@ -259,6 +259,8 @@ class _PrintRun:
             goal=self._goal.condition,
             check=self._goal.check,
             rounds=self._goal.rounds,
+            answer_schema=self._answer.bindable_schema if self._answer is not None else {},
+            answer_only=bool(self._parts),
         )
 
     async def _attach(self, view: SessionView) -> cmd.Reject | None:

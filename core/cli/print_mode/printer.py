@@ -406,6 +406,11 @@ class JsonAnswer(Struct, eq=False):
     value: Any = None
     problem: str = ""
 
+    @property
+    def bindable_schema(self) -> dict[str, Any]:
+        """The schema, {} if it is not that of an object: APIs bind answers to no other."""
+        return self.schema if isinstance(self.schema, dict) and self.schema.get("type") == "object" else {}
+
     def add_request(self, prompt: str) -> str:
         """Return the prompt with the schema of the answer."""
         return f"{prompt}\n\n{render('json_answer', schema=json.dumps(self.schema, ensure_ascii=False))}"

@@ -35,6 +35,7 @@ from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import ContextDropped, DraftKept, GoalEnded, Notice, QuestionAnswered, QuestionAsked
 from core.protocol.queries import ContextItem
 from core.protocol.tools import OTHER_TOOLS
+from core.providers.base import AnswerForm
 
 MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has changed."
@@ -66,7 +67,8 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
     goal = build_goal(command)
     instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded_prompt)
     await reserve_turn(session)
-    ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction)
+    form = AnswerForm(command.answer_schema, command.answer_only) if command.answer_schema else None
+    ask = partial(ask_model, prompt=text, surroundings=surroundings, instruction=instruction, answer=form)
 
     def start() -> None:
         record_branch(session)

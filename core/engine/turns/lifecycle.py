@@ -33,7 +33,7 @@ from core.modes import Access, Mode
 from core.permissions.rules import select_rules
 from core.protocol.events import Notice, PromptSuggested, TurnEnd, TurnStarted
 from core.protocol.messages import AssistantMessage
-from core.providers.base import SuggestingProvider, WarmingProvider
+from core.providers.base import AnswerForm, SuggestingProvider, WarmingProvider
 from core.providers.hosted_agents import HostedAgentProvider
 from core.sandbox.box import Tier
 from core.tools.toolset import COMMAND_TOOLS
@@ -42,9 +42,16 @@ Work = Callable[[TurnContext], Awaitable[None]]
 
 
 async def ask_model(
-    context: TurnContext, prompt: str, surroundings: PromptSurroundings | None = None, *, instruction: str = ""
+    context: TurnContext,
+    prompt: str,
+    surroundings: PromptSurroundings | None = None,
+    *,
+    instruction: str = "",
+    answer: AnswerForm | None = None,
 ) -> None:
-    """Let the model answer, or the hosted agent that replaces it. `instruction`: sent instead of the prompt."""
+    """Let the model answer, or the hosted agent that replaces it. `instruction`: sent instead of the prompt; `answer`:
+    the form of the answer."""
+    context.answer = answer
     if context.ask_agent is not None:
         await context.ask_agent(context, prompt, surroundings or PromptSurroundings(), instruction)
         return

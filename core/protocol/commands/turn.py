@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
@@ -86,7 +86,9 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow. `rules`:
     texts of the client that bind from now on; `layout`: a tree of the files as the client shows them, which is told
     once; `earlier`: what was said before, for a session that begins with it. `goal`: the turn goes on until this
-    condition holds, by the command `check` or the judgement of a model, in at most `rounds` checks (0: as usual)."""
+    condition holds, by the command `check` or the judgement of a model, in at most `rounds` checks (0: as usual).
+    `answer_schema`: a JSON Schema that the model's API holds the answer to where it can, {} = none; `answer_only`: no
+    tool is called for it."""
 
     text: str
     open_files: tuple[str, ...] = ()
@@ -102,6 +104,8 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     goal: str = ""
     check: str = ""
     rounds: Annotated[int, Meta(ge=0)] = 0
+    answer_schema: dict[str, Any] = field(default_factory=dict)
+    answer_only: bool = False
 
 
 class GoalStop(Command, frozen=True, kw_only=True, tag="goal.stop"):

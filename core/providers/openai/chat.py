@@ -45,6 +45,7 @@ from core.providers.openai.server_quirks import (
     is_empty_answer,
     join_contents,
 )
+from core.providers.wire.answer_forms import build_openai_format
 from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_values import (
@@ -143,6 +144,10 @@ class ChatWire(OpenAIWire):
             tail["store"] = False
         elif self._official and request.session:
             tail["prompt_cache_key"] = request.session[:64]
+        if (form := request.choose_form(leaves_calls=self._official)) is not None:
+            tail["response_format"] = {"type": "json_schema", "json_schema": build_openai_format(form)}
+            if not self._official and request.tools:
+                tail["tool_choice"] = "none"
         return tail
 
     def encode(self, messages: Sequence[Message], before: EncodedHistory) -> EncodedMessages:

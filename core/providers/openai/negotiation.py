@@ -31,6 +31,9 @@ _EFFORTS: Final = frozenset({"reasoning_effort", "reasoning.effort", "reasoning"
 _OPTIONS: Final = {
     **{name: name for name in ("stream_options", "prompt_cache_key", "reasoning_effort", "temperature", *_LIMITS)},
     "return_progress": "return_progress",
+    "response_format": r"response_format|json.schema|structured output|\bgrammar\b",
+    "text": r"text\.format|'param': 'text|response_format|json.schema|structured output",
+    "tool_choice": r"tool_choice",
     "service_tier": r"service_tier|service tier",
     "background": r"background|completion_window|completion window",
     "prompt_cache_options": r"prompt_cache_options|cache ttl",

@@ -217,7 +217,13 @@ class OpenAIProvider(SdkProvider):
             takes_grammar = self._negotiation.takes_grammar
             if not self._negotiation.takes_search:
                 capabilities = replace(capabilities, tool_search=False)
-            return ResponsesWire(request, provider=self.name, capabilities=capabilities, takes_grammar=takes_grammar)
+            return ResponsesWire(
+                request,
+                provider=self.name,
+                capabilities=capabilities,
+                takes_grammar=takes_grammar,
+                official=self._official,
+            )
         return ChatWire(request, provider=self.name, capabilities=capabilities, official=self._official, quirks=quirks)
 
     def _build_reader(

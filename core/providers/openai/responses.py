@@ -30,6 +30,7 @@ from core.providers.base import Delta, ModelRequest, ReasoningDelta, StreamEnd, 
 from core.providers.catalog.capabilities import Capabilities
 from core.providers.connection.failures import Api, build_event_error
 from core.providers.openai.openai_wire import Item, OpenAIWire
+from core.providers.wire.answer_forms import build_openai_format
 from core.providers.wire.request_bytes import EncodedHistory, EncodedMessages, SentCall, has_reasoning
 from core.providers.wire.tool_calls import CallNormaliser
 from core.providers.wire.wire_values import (
@@ -82,10 +83,16 @@ class ResponsesWire(OpenAIWire):
     text_type = "input_text"
 
     def __init__(
-        self, request: ModelRequest, *, provider: str, capabilities: Capabilities, takes_grammar: bool = True
+        self,
+        request: ModelRequest,
+        *,
+        provider: str,
+        capabilities: Capabilities,
+        takes_grammar: bool = True,
+        official: bool = False,
     ) -> None:
         super().__init__(request, provider=provider, capabilities=capabilities)
-        self._takes_grammar = takes_grammar
+        self._takes_grammar, self._leaves_calls = takes_grammar, official
         tools = request.tools if capabilities.freeform_tools else ()
         self.freeform = {tool.name: tool.freeform for tool in tools if tool.freeform}
         searches = request.tools if capabilities.tool_search else ()
@@ -122,6 +129,10 @@ class ResponsesWire(OpenAIWire):
             tail["prompt_cache_key"] = request.session[:64]
         if request.cache == "all" and self._capabilities.cache.long:
             tail["prompt_cache_options"] = {"ttl": "12h"}
+        if (form := request.choose_form(leaves_calls=self._leaves_calls)) is not None:
+            tail["text"] = {"format": {"type": "json_schema", **build_openai_format(form)}}
+            if not self._leaves_calls and request.tools:
+                tail["tool_choice"] = "none"
         return tail | self._build_tier()
 
     def _build_tier(self) -> Item:

@@ -10,7 +10,13 @@ from typing import Any, Final
 from tests.support.model_server.catalog import Gpt, gpt_of
 from tests.support.model_server.prompt import Item
 from tests.support.model_server.refusal import Refusal
-from tests.support.model_server.responses_rules import refused_tools, typed_refusal, unsupported, wrong_effort
+from tests.support.model_server.responses_rules import (
+    refused_form,
+    refused_tools,
+    typed_refusal,
+    unsupported,
+    wrong_effort,
+)
 from tests.support.model_server.typed_bodies import faults_of
 
 NEED_THOUGHTS: Final = re.compile(r"(.*/)?(deepseek|kimi)")
@@ -40,6 +46,7 @@ def refused_chat(body: Mapping[str, Any], history: GivenMessages) -> Iterator[Re
         yield typed_refusal(fault)
         return
     yield from _options(body, gpt)
+    yield from refused_form((body.get("response_format") or {}).get("json_schema"), "response_format")
     tools = [tool for tool in body.get("tools", ()) if tool["type"] == "function"]
     yield from refused_tools({f"tools[{place}].function": tool["function"] for place, tool in enumerate(tools)})
     yield from _calls(body["messages"])

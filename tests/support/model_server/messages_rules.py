@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
@@ -12,7 +13,7 @@ from tests.support.model_server.catalog import Claude, claude_of
 from tests.support.model_server.prompt import Item, blocks_of
 from tests.support.model_server.refusal import Refusal
 from tests.support.model_server.thinking_seals import broken_seals
-from tests.support.model_server.typed_bodies import faults_of
+from tests.support.model_server.typed_bodies import faults_of, open_objects
 
 _UNKNOWN: Final = Claude(
     pattern="", thinking=("adaptive", "enabled", "disabled", "between_tools"), sampling=True, bound=True
@@ -39,6 +40,7 @@ def refused_messages(body: Mapping[str, Any], unread: list[str], betas: Sequence
     claude = claude_of(body["model"]) or _UNKNOWN
     yield from _options(body, claude)
     yield from _thinking(body, claude)
+    yield from _form(body)
     yield from _tools(body)
     yield from _content(body)
     yield from _calls(body["messages"])
@@ -133,6 +135,18 @@ def _budget(body: Mapping[str, Any], budget: int) -> Iterator[Refusal]:
         yield from _refusals(
             f"messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found `{kind}`. {detail}"
         )
+
+
+def _form(body: Mapping[str, Any]) -> Iterator[Refusal]:
+    """As platform.claude.com describes structured outputs: objects are closed, numbers and texts without bounds."""
+    schema = ((body.get("output_config") or {}).get("format") or {}).get("schema")
+    if schema is None:
+        return
+    if open_objects(schema):
+        detail = "For 'object' type, 'additionalProperties' must be explicitly set to false"
+        yield from _refusals(f"output_config.format.schema: {detail}")
+    if bounds := set(re.findall(r'"(minimum|maximum|minLength|maxLength|maxItems)":', json.dumps(schema))):
+        yield from _refusals(f"output_config.format.schema: properties {', '.join(sorted(bounds))} are not supported")
 
 
 def _tools(body: Mapping[str, Any]) -> Iterator[Refusal]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 from tests.support.model_server.catalog import Gpt, gpt_of
 from tests.support.model_server.prompt import Item
 from tests.support.model_server.refusal import Refusal
-from tests.support.model_server.typed_bodies import Fault, faults_of
+from tests.support.model_server.typed_bodies import Fault, faults_of, open_objects
 
 _NAME: Final = r"[a-zA-Z0-9_-]+"
 _LONGEST_DESCRIPTION: Final = 1024
@@ -60,6 +60,7 @@ def refused_response(body: Mapping[str, Any], history: GivenItems, remarks: list
         return
     yield from _options(body, gpt_of(body["model"]))
     yield from _economy(body, gpt_of(body["model"]))
+    yield from refused_form((body.get("text") or {}).get("format"), "text.format")
     yield from _tools(body.get("tools", ()))
     items = body["input"] if isinstance(body["input"], list) else []
     yield from _calls(items)
@@ -143,6 +144,20 @@ def _economy(body: Mapping[str, Any], gpt: Gpt | None) -> Iterator[Refusal]:
 def _too_long(path: str, limit: int, length: int) -> Refusal:
     detail = f"Expected a string with maximum length {limit}, but got a string with length {length} instead."
     return Refusal(message=f"Invalid '{path}': string too long. {detail}", param=path, code="string_above_max_length")
+
+
+def refused_form(form: Mapping[str, Any] | None, path: str) -> Iterator[Refusal]:
+    """As the guide to structured outputs says: the root is an object, and a strict schema closes all of them."""
+    if form is None or form.get("type", "json_schema") != "json_schema":
+        return
+    if form["schema"].get("type") != "object":
+        detail = f"schema must be a JSON Schema of 'type: \"object\"', got 'type: \"{form['schema'].get('type')}\"'."
+        yield Refusal(message=f"Invalid schema for response_format '{form['name']}': {detail}", param=path)
+    elif form.get("strict") and open_objects(form["schema"]):
+        detail = "'additionalProperties' is required to be supplied and to be false."
+        yield Refusal(
+            message=f"Invalid schema for response_format '{form['name']}': In context=(), {detail}", param=path
+        )
 
 
 def _tools(tools: Sequence[Item]) -> Iterator[Refusal]:

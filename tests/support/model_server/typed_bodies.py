@@ -161,3 +161,13 @@ def _literals(hint: Any) -> list[Any]:
 def _misfit(hints: dict[str, Any], value: dict[str, Any]) -> int:
     missing = [name for name, hint in hints.items() if get_origin(hint) in _MARKS and name not in value]
     return len(missing) + sum(key not in hints for key in value)
+
+
+def open_objects(schema: object, path: str = "") -> list[str]:
+    """The places of objects in a schema whose fields are not said to be all."""
+    if isinstance(schema, list):
+        return [place for number, child in enumerate(schema) for place in open_objects(child, f"{path}/{number}")]
+    if not isinstance(schema, dict):
+        return []
+    here = [path] if schema.get("type") == "object" and schema.get("additionalProperties") is not False else []
+    return here + [place for key, child in schema.items() for place in open_objects(child, f"{path}/{key}")]
