@@ -96,7 +96,7 @@ def _build_entry(subagent: SubagentState, block: TranscriptBlock, request_text: 
     tokens = usage.prompt_tokens + usage.completion_tokens if usage is not None else 0
     facts = (
         count("step", block.steps) if block.steps else "",
-        format_cost(usage.cost) if usage is not None and usage.cost else "",
+        usage.format_cost() if usage is not None else "",
         format_duration(block.duration_ms) if block.duration_ms and not block.is_running else "",
         f"{format_count(tokens)} tokens" if tokens else "",
     )

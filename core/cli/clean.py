@@ -34,8 +34,8 @@ from core.user_dirs import get_cache_dir, get_state_dir
 CLEAN_USAGE: Final = "agent-tui clean [--days N] [--yes] [--json]"
 CLEAN_TEXT: Final = """\
 List what can be deleted, with its size: caches and indexes (they are rebuilt when
-needed), sessions unused for N days, sample projects of the demo, leftovers of
-killed programs, and crash reports. Sessions that are tagged, open somewhere, or
+needed), packages of MCP servers, sessions unused for N days, sample projects of
+the demo, leftovers of killed programs, and crash reports. Sessions that are tagged, open somewhere, or
 have something pending are never included. Nothing is deleted without --yes."""
 DAYS: Final = 90
 _DAY_MS: Final = 24 * 60 * 60 * 1000
@@ -106,8 +106,12 @@ def format_leftovers(leftovers: Sequence[Leftover]) -> Iterator[str]:
 
 def find_leftovers(*, used_before: int) -> Iterator[Leftover]:
     """Iterate over everything that can be deleted. `used_before`: the expiry of a session, in ms since the epoch."""
-    state = get_state_dir()
-    yield from _list_existing("caches, rebuilt when needed", get_cache_dir().glob("*"))
+    from core.mcp.package_servers import FOLDER
+
+    state, packages = get_state_dir(), get_cache_dir() / FOLDER
+    caches = [path for path in get_cache_dir().glob("*") if path != packages]
+    yield from _list_existing("caches, rebuilt when needed", caches)
+    yield from _list_existing("packages of MCP servers, fetched again after a yes", packages.glob("*"))
     for workspace in sorted((state / "workspaces").glob("*")):
         yield from _find_in_workspace(workspace, used_before)
     for copy in sorted((state / "demo").glob("*")):

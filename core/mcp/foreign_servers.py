@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from core.errors import ConfigError
+from core.mcp.server_config import ONLY_TOOLS
 from core.patterns import compile_lazily
 from core.records import decode_json, parse_toml
 from core.text.json_repairs import decode_marked, to_strict_json
@@ -53,6 +54,7 @@ def _convert_codex(entry: Mapping[str, Any]) -> Entries:
     """Convert an entry of `[mcp_servers.NAME]`, in which variables are named and not written as `${NAME}`."""
     rest = {key: value for key, value in entry.items() if key not in _IGNORED_KEYS}
     seconds = rest.pop("tool_timeout_sec", None)
+    only_tools = {ONLY_TOOLS: rest.pop(ONLY_TOOLS)} if rest.get(ONLY_TOOLS) is not None else {}  # [] = none of them
     names = [str(row.get("name") if isinstance(row, dict) else row) for row in _list(rest.pop("env_vars", []))]
     env = {**{name: f"${{{name}:-}}" for name in names}, **_table(rest.pop("env", {}))}
     token = rest.pop("bearer_token_env_var", None)
@@ -63,7 +65,7 @@ def _convert_codex(entry: Mapping[str, Any]) -> Entries:
     }
     oauth, scopes = _table(rest.pop("oauth", {})), rest.pop("scopes", None)
     login = {"clientId": oauth.pop("client_id", None), "scopes": scopes, **oauth}
-    return _drop_empty(
+    return only_tools | _drop_empty(
         {
             **rest,
             "env": env,

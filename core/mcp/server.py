@@ -83,7 +83,8 @@ class McpServer:
         async with self._lock:
             connection = await self._connect(keeps_effects=keeps_effects)
             try:
-                return await connection.list_tools(START_SECONDS)
+                definitions = await connection.list_tools(START_SECONDS)
+                return tuple(definition for definition in definitions if self.config.offers(definition.name))
             except (TimeoutError, ToolFailed) as problem:
                 raise await self._stop_failed(problem, f"It did not list its tools in {START_SECONDS:.0f} s") from None
 

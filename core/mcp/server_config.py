@@ -32,7 +32,10 @@ _FOLDERS: Final = frozenset(
     {"userHome", "workspaceFolder", "workspaceFolderBasename", "CLAUDE_PROJECT_DIR", "pathSeparator"}
 )
 _SCOPE: Final = compile_lazily(r"[\x21\x23-\x5b\x5d-\x7e]+")  # RFC 6749, 3.3
-_LOCAL_KEYS: Final = frozenset({"type", "command", "args", "env", "envFile", "timeout", "description"})
+ONLY_TOOLS, WITHOUT_TOOLS = "enabled_tools", "disabled_tools"  # as Codex names them
+_LOCAL_KEYS: Final = frozenset(
+    {"type", "command", "args", "env", "envFile", "timeout", "description", ONLY_TOOLS, WITHOUT_TOOLS}
+)
 _KEYS: Final = _LOCAL_KEYS | {"url", "headers", "headersHelper", "oauth", "auth"}
 _OAUTH_KEYS: Final = frozenset({"clientId", "clientSecret", "clientMetadataUrl", "callbackPort", "scopes", "scope"})
 _AUTH_KEYS: Final = frozenset({"CLIENT_ID", "CLIENT_SECRET", "scopes"})
@@ -71,6 +74,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     headers, "" = none. `seconds`: the longest silence of a call. `is_own`: a built-in server, which may use the
     session's network, outlives changes of the project, and whose writes are dropped. `is_offered`: the user wrote it
     for another program, so that it needs their yes. `folder`: the plug-in that it belongs to and may read, "" = none.
+    `only_tools`: its tools that may be used, None = all; `without_tools`: those that may not.
     """
 
     name: str
@@ -88,6 +92,12 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     is_own: bool = False
     is_offered: bool = False
     folder: str = ""
+    only_tools: tuple[str, ...] | None = None
+    without_tools: tuple[str, ...] = ()
+
+    def offers(self, tool: str) -> bool:
+        """True if the entry lets a tool of the server be used."""
+        return (self.only_tools is None or tool in self.only_tools) and tool not in self.without_tools
 
     @property
     def is_remote(self) -> bool:
@@ -97,7 +107,7 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
     def compute_hash(self) -> str:
         """Return the digest of everything that determines what is run, reached and sent."""
         fields = (self.transport, self.command, sorted(self.env.items()), self.env_file, self.url)
-        lines = (*self._list_headers_command(), *self.oauth.list_lines())
+        lines = (*self._list_headers_command(), *self.oauth.list_lines(), *self._list_tools())
         data = msgspec.json.encode((*fields, sorted(self.headers.items()), *lines))
         return hashlib.sha256(data).hexdigest()
 
@@ -106,13 +116,17 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
         lines = [f"command: {msgspec.json.encode(self.command).decode()}"] if self.command else [f"url: {self.url}"]
         lines += [f"env {name}: {value}" for name, value in sorted(self.env.items())]
         lines += [f"header {name}: {value}" for name, value in sorted(self.headers.items())]
-        lines += self._list_headers_command()
+        lines += [*self._list_headers_command(), *self._list_tools()]
         lines += [f"env file: {self.env_file}"] if self.env_file else []
         lines += [f"login secret: {_MASKED}" if _is_plain_secret(line) else line for line in self.oauth.list_lines()]
         return "\n".join(lines)
 
     def _list_headers_command(self) -> list[str]:
         return [f"command for headers: {self.headers_command}"] if self.headers_command else []
+
+    def _list_tools(self) -> list[str]:
+        lines = [f"only its tools: {', '.join(self.only_tools)}"] if self.only_tools is not None else []
+        return lines + ([f"without its tools: {', '.join(self.without_tools)}"] if self.without_tools else [])
 
     def list_variables(self) -> tuple[str, ...]:
         """Return the sorted names of the user's variables that the server would get."""
@@ -196,7 +210,18 @@ def _parse_entry(name: str, entry: Any, source: str, *, is_project: bool) -> Ser
         headers_command=_parse_headers_command(entry),
         oauth=_parse_oauth(entry),
         seconds=seconds / 1000,
+        only_tools=_parse_names(entry, ONLY_TOOLS),
+        without_tools=_parse_names(entry, WITHOUT_TOOLS) or (),
     )
+
+
+def _parse_names(entry: Mapping[str, Any], key: str) -> tuple[str, ...] | None:
+    names = entry.get(key)
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ConfigError(f'"{key}" has to be a list of texts')
+    return tuple(names)
 
 
 def _list_unsupported(entry: Mapping[str, Any]) -> list[str]:

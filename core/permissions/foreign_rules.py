@@ -62,6 +62,7 @@ _OPENCODE_KINDS: Final[Mapping[str, PermissionKind]] = {
     "webfetch": "WebFetch",
 }
 _OPENCODE_TOOLS: Final = {"write": "edit", "patch": "edit", "multiedit": "edit"}
+_OPENCODE_ACTIONS: Final = {"shell": "bash", "subagent": "task"}  # The second version's names of permissions.
 _OPENCODE_OTHERS: Final = frozenset(
     [
         *("glob", "grep", "list", "task", "skill", "lsp", "todowrite", "todoread", "question"),
@@ -69,6 +70,7 @@ _OPENCODE_OTHERS: Final = frozenset(
     ]
 )
 _CHOICES: Final[tuple[PermissionChoice, ...]] = ("allow", "ask", "deny")
+_Entry = tuple[str, list[tuple[str, PermissionChoice]]]  # A permission, and what its patterns say, in order.
 
 
 class Unused(Struct, frozen=True):
@@ -219,37 +221,58 @@ def _translate_cursor(entry: str, root: Path) -> Iterator[tuple[PermissionKind, 
 
 
 def _parse_opencode(path: str, document: Mapping[str, Any], root: Path) -> ForeignRules:
-    raw_entries = document.get("permission")
-    entries = (
-        raw_entries if isinstance(raw_entries, dict) else {"*": raw_entries} if isinstance(raw_entries, str) else {}
-    )
-    unused = [Unused("permission", "its form is not known")] if raw_entries is not None and not entries else []
-    tools = document.get("tools")
-    legacy = (
-        {_OPENCODE_TOOLS.get(name, name): "deny" for name, on in tools.items() if on is False}
-        if isinstance(tools, dict)
-        else {}
-    )
-    merged = {**legacy, **entries}
+    """Translate the permissions of both versions. Where a file has both, the stricter one counts."""
     rules: list[PermissionRule] = []
-    for name, kind in _OPENCODE_KINDS.items():
-        rows = [row for key, value in merged.items() if _covers(key, name) for row in _list_rows(value)]
-        try:
-            rules += _build_ordered(kind, rows, path, root)
-        except Untranslatable as problem:
-            unused.append(Unused(f"permission.{name}", str(problem)))
-    for key, value in merged.items():
-        if key in _OPENCODE_KINDS or set("*?") >= set(key):
-            continue
-        choices: list[PermissionChoice] = ["allow", *(choice for _, choice in _list_rows(value))]
-        strictest = max(choices, key=_CHOICES.index)
-        if strictest == "allow":
-            continue
-        if key in _OPENCODE_OTHERS or "_" not in key:
-            unused.append(Unused(f"permission.{key}", NO_COUNTERPART))
-        else:
-            rules += [_build(strictest, "Mcp", pattern, path) for pattern in _split_tool(key)]
+    unused: list[Unused] = []
+    for entries in (_list_first_entries(document, unused), _list_second_entries(document, unused)):
+        for name, kind in _OPENCODE_KINDS.items():
+            rows = [row for key, key_rows in entries for row in key_rows if _covers(key, name)]
+            try:
+                rules += _build_ordered(kind, rows, path, root)
+            except Untranslatable as problem:
+                unused.append(Unused(f"permission.{name}", str(problem)))
+        for key in dict.fromkeys(key for key, _ in entries):
+            choices = [choice for other, key_rows in entries if other == key for _, choice in key_rows]
+            rules += _build_for_key(key, max(["allow", *choices], key=_CHOICES.index), path, unused)
     return ForeignRules(tuple(rules[:MAX_RULES]), tuple(unused))
+
+
+def _build_for_key(key: str, strictest: PermissionChoice, path: str, unused: list[Unused]) -> Iterator[PermissionRule]:
+    """Build the rules of a permission that stands for a server's tool; others without a counterpart are named."""
+    if strictest == "allow" or key in _OPENCODE_KINDS or set("*?") >= set(key):
+        return
+    if key in _OPENCODE_OTHERS or "_" not in key:
+        unused.append(Unused(f"permission.{key}", NO_COUNTERPART))
+        return
+    yield from (_build(strictest, "Mcp", pattern, path) for pattern in _split_tool(key))
+
+
+def _list_first_entries(document: Mapping[str, Any], unused: list[Unused]) -> list[_Entry]:
+    """Return the switches of `tools`, and the table `permission`, which counts before them."""
+    tools, table = document.get("tools"), document.get("permission")
+    switches = tools.items() if isinstance(tools, dict) else ()
+    entries = {_OPENCODE_TOOLS.get(name, name): _list_rows("deny") for name, is_on in switches if is_on is False}
+    if table is not None and not isinstance(table, dict | str):
+        unused.append(Unused("permission", "its form is not known"))
+    own = table if isinstance(table, dict) else {"*": table} if isinstance(table, str) else {}
+    entries |= {str(name): _list_rows(value) for name, value in own.items()}
+    return list(entries.items())
+
+
+def _list_second_entries(document: Mapping[str, Any], unused: list[Unused]) -> list[_Entry]:
+    """Return the rules of the list `permissions`, in order, under the names of the first version."""
+    rules = document.get("permissions")
+    if rules is not None and not isinstance(rules, list):
+        unused.append(Unused("permissions", "its form is not known"))
+    entries: list[_Entry] = []
+    for rule in rules[:MAX_RULES] if isinstance(rules, list) else ():
+        texts = [rule.get(key) for key in ("action", "resource", "effect")] if isinstance(rule, dict) else [None]
+        if all(isinstance(text, str) for text in texts):
+            action, resource, effect = map(str, texts)
+            entries.append((_OPENCODE_ACTIONS.get(action, action), _list_rows({resource: effect})))
+        else:
+            unused.append(Unused("permissions", "a rule needs action, resource and effect, as texts"))
+    return entries
 
 
 def _covers(key: str, name: str) -> bool:

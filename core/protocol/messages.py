@@ -131,3 +131,15 @@ class Usage(Struct, frozen=True, kw_only=True):
     cost: float | None = None
     estimated: bool = False
     tier: ServiceTier | Literal[""] = ""
+
+    def format_cost(self, digits: int = 4) -> str:
+        """Format the cost in US dollars with "~" before an estimate; "" = none, or not known. A small one is never
+        rounded to zero."""
+        if not self.cost:
+            return ""
+        least = 10**-digits
+        return (
+            f"< ${least:.{digits}f}"
+            if self.cost < least / 2
+            else f"{'~' if self.estimated else ''}${self.cost:.{digits}f}"
+        )

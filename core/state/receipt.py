@@ -154,5 +154,5 @@ def _list_costs(receipt: Receipt) -> Iterator[str]:
         yield f"{receipt.duration_ms / 1000:,.1f} s"
     if tokens := receipt.usage.prompt_tokens + receipt.usage.completion_tokens:
         yield f"{tokens:,} tokens"
-    if receipt.usage.cost:
-        yield f"${receipt.usage.cost:.4f}"
+    if cost := receipt.usage.format_cost():
+        yield cost

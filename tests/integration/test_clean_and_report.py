@@ -50,6 +50,18 @@ def test_a_session_in_which_something_waits_is_never_among_it(project):
     assert done.exists(), "it has not expired"
 
 
+def test_what_was_fetched_for_servers_is_listed_by_package_and_not_among_the_caches():
+    packages = [get_cache_dir() / "mcp-packages" / name for name in ("time-1", "everything-2")]
+    for folder in (*packages, get_cache_dir() / "models"):
+        folder.mkdir(parents=True)
+    listed = [(leftover.what, Path(leftover.path).name) for leftover in clean.find_leftovers(used_before=LATER)]
+    assert ("packages of MCP servers, fetched again after a yes", "time-1") in listed
+    assert ("caches, rebuilt when needed", "models") in listed
+    assert "mcp-packages" not in {name for _, name in listed}
+    assert clean.run(clean.parse(["--yes"])) == ExitCode.DONE
+    assert not any(folder.exists() for folder in packages)
+
+
 def test_a_session_with_a_tag_or_with_files_of_its_own_stays(project):
     tagged = talk(project)
     record_change(SessionStore(project), tagged.name, SessionTagged(tags=("keep",)))

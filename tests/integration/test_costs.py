@@ -22,7 +22,9 @@ from core.engine import Engine, EngineOptions
 from core.engine.session.model_routes import derive_subagent_settings, find_tier
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.messages import Usage
 from core.providers.catalog.capabilities import find_canonical_capabilities
+from core.providers.catalog.pricing import compute_cost
 from core.state.session import SessionState
 from tests.integration.test_engine_provider import opened
 from tests.support import wires
@@ -85,7 +87,7 @@ async def test_a_share_is_one_of_what_costs_the_same_and_a_number_is_a_number_of
 async def test_a_model_without_a_price_is_counted_at_that_of_a_similar_one_and_goes_on(tmp_path):
     async with provider_server([Step(text="One.", usage={"prompt": 1_000, "completion": 10})] * 2) as server:
         limits = TurnLimits(max_cost=1.0)
-        engine, session = await engine_of(tmp_path, settings_of(server, "gpt-6.2-sol", limits=limits))
+        engine, session = await engine_of(tmp_path, settings_of(server, "gpt-6.1-nova", limits=limits))
         for _ in range(2):
             finished = of(await run_turn(engine, session), ev.TurnFinished)[0]
             assert (finished.reason, finished.usage.estimated) == ("done", True)
@@ -96,7 +98,7 @@ async def test_a_model_without_a_price_is_counted_at_that_of_a_similar_one_and_g
 async def test_the_user_s_own_price_is_no_estimate(tmp_path):
     async with provider_server([Step(text="One.", usage={"prompt": 1_000, "completion": 10})]) as server:
         price = Price(input=1.0, output=2.0)
-        own = settings_of(server, "gpt-6.2-sol", models={"first/gpt-6.2-sol": ModelSettings(price=price)})
+        own = settings_of(server, "gpt-6.1-nova", models={"first/gpt-6.1-nova": ModelSettings(price=price)})
         engine, session = await engine_of(tmp_path, own)
         finished = of(await run_turn(engine, session), ev.TurnFinished)[0]
         assert (finished.usage.cost, finished.usage.estimated) == (pytest.approx(1_000e-6 + 20e-6), False)
@@ -262,7 +264,7 @@ async def test_a_resumed_conversation_is_read_into_the_cache_before_the_first_pr
         async with engine_in(project) as engine:
             session = await opened(engine, "anthropic/claude-sonnet-5-5")
             await run_turn(engine, session)
-        monkeypatch.setattr("core.engine.turns.lifecycle.now_ms", lambda: now_ms() + away * 1_000)
+        monkeypatch.setattr("core.agent.turn.prompt_setup.now_ms", lambda: now_ms() + away * 1_000)
         async with engine_in(project) as engine:
             await submit(engine, cmd.SessionResume(session=session))
             await engine._find_session(session).warm_up
@@ -273,3 +275,45 @@ async def test_a_resumed_conversation_is_read_into_the_cache_before_the_first_pr
         if warmed:
             (_, _), (warm, _), (_, cached) = wires.cached(server)
             assert cached >= warm - 1
+
+
+async def test_the_cache_is_filled_again_when_the_user_is_back_after_an_absence(tmp_path, monkeypatch):
+    project = project_at(tmp_path / "project")
+    clock = {"away": 0}
+    monkeypatch.setattr("core.agent.turn.prompt_setup.now_ms", lambda: now_ms() + clock["away"] * 1_000)
+    monkeypatch.setattr("core.engine.turns.lifecycle.now_ms", lambda: now_ms() + clock["away"] * 1_000)
+    async with makers_own(monkeypatch, *["One."] * 3, models=("claude-sonnet-5-5",)) as server:
+        wires.configure(monkeypatch, server, "[context]\nprewarm = true\n")
+        async with engine_in(project) as engine:
+            session = await opened(engine, "anthropic/claude-sonnet-5-5")
+            await submit(engine, cmd.ContextWarm(session=session))  # There is nothing yet.
+            await run_turn(engine, session)
+            for away in (60, 600, 660):
+                clock["away"] = away
+                await submit(engine, cmd.ContextWarm(session=session))
+            await run_turn(engine, session)
+        assert server.rules.refusals == []
+        assert [sent.json["max_tokens"] == 0 for sent in server.answered] == [False, True, False]
+
+
+@pytest.mark.parametrize("away", [0, 60 * 60 * 30])
+async def test_a_resumed_session_tells_a_price_step_by_the_count_of_its_log_and_a_cold_cache(
+    tmp_path, monkeypatch, away
+):
+    project = project_at(tmp_path / "project")
+    text = "word " * 178_000  # 2.6 characters a token: an estimate would be far below the step
+    usage = {"prompt": 271_000, "completion": 20}
+    monkeypatch.setattr("core.agent.turn.prompt_setup.now_ms", lambda: now_ms() + away * 1_000)
+    async with makers_own(monkeypatch, *[Step(text="x", usage=usage)] * 2, models=("gpt-6.1-terra",)) as server:
+        wires.configure(monkeypatch, server, "[context]\ncompact_at = 900000\n")
+        async with engine_in(project) as engine:
+            session = await opened(engine, "mine/gpt-6.1-terra")
+            first = of(await run_turn(engine, session, text), ev.Notice)
+        async with engine_in(project) as engine:
+            await submit(engine, cmd.SessionResume(session=session))
+            second = of(await run_turn(engine, session, "more " * 2_000), ev.Notice)
+    assert not any("times as much" in notice.message for notice in first)
+    [told] = [notice.message for notice in second if "times as much" in notice.message]
+    full = compute_cost("openai/gpt-6.1-terra", Usage(prompt_tokens=275_000))
+    dollars = float(told.partition("about $")[2].split()[0])
+    assert (dollars < full * 0.3) == (away == 0), (dollars, full)

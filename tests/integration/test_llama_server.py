@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
 
 from core.exits import ExitCode
+from core.protocol.messages import UserMessage
+from core.providers.base import AnswerForm
 from core.providers.catalog.capabilities import find_capabilities
 from core.providers.catalog.server_reports import AskedServer, fetch_reports
 from core.providers.connection.endpoint import Endpoint
 from core.user_dirs import get_config_dir
-from tests.support import program
+from tests.support import program, provider_calls
 from tests.support.llama_box import real_llama
 from tests.support.llama_server import RECORDED
 
@@ -86,16 +89,20 @@ async def test_two_prompts_in_a_row_are_answered_by_a_template_whose_roles_alter
     assert "writes its calls as text" in first.err
 
 
-async def test_an_answer_has_the_form_that_is_asked_for_where_no_tool_is_called(project, tmp_path):
-    # Its words mean nothing, so no first answer is JSON; the further ones are held to the schema by the server.
+async def test_an_answer_has_the_form_that_is_asked_for_where_no_tool_is_called(template):
     fields = {"fit": {"type": "boolean"}}
     schema = {"type": "object", "required": ["fit"], "properties": fields, "additionalProperties": False}
-    (tmp_path / "schema.json").write_text(json.dumps(schema))
-    (get_config_dir() / "config.toml").write_text(f'[models."{ID}"]\nmax_answer = 24\n')
-    async with real_llama("-c", "8192") as port:
-        ended = await ask(project, port, "Is it fit?", "--json-schema", str(tmp_path / "schema.json"))
-    assert ended.code == ExitCode.DONE, ended.err
-    assert json.loads(ended.out)["fit"] in (True, False)
+    texts = []
+    async with real_llama("-c", "2048", *template("qwen-2.5")) as port:
+        server = SimpleNamespace(openai_url=f"http://127.0.0.1:{port}/v1")
+        provider = provider_calls.connect(server, "openai")
+        for is_alone in (False, True):
+            form = AnswerForm(schema, is_alone)
+            asked = provider_calls.request(UserMessage(content="Is it fit?"), answer=form, max_tokens=60)
+            texts.append((await provider_calls.ask(provider, asked)).text)
+        await provider.close()
+    assert not texts[0].startswith("{")
+    assert json.loads(texts[1])["fit"] in (True, False)
 
 
 async def test_a_window_that_is_too_small_is_refused_by_us_and_one_that_grew_is_used(project, template):

@@ -15,7 +15,7 @@ from core.state.call_words import describe_call, describe_edit
 from core.text.counting import count
 from core.text.display_names import mark_lookalikes
 from tui.block import TranscriptBlock
-from tui.quantities import format_cost, format_duration
+from tui.quantities import format_duration
 from tui.text import expose_text, fit_line, format_path, render_output, render_prose, shorten_lines
 from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces
 
@@ -57,7 +57,7 @@ def _cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 def format_usage(usage: Usage | None) -> tuple[str, str]:
     """Format tokens and cost, "" for an unknown one."""
     tokens = usage.prompt_tokens + usage.completion_tokens if usage and usage.prompt_tokens else 0
-    return f"{tokens:,} tokens" if tokens else "", format_cost(usage.cost) if usage and usage.cost else ""
+    return f"{tokens:,} tokens" if tokens else "", usage.format_cost() if usage else ""
 
 
 def format_details(*parts: str) -> list[Piece]:

@@ -17,7 +17,7 @@ from core.protocol.queries import CandidatesAnswer, TriedCandidate
 from core.text.counting import count
 from tui.dialogs.dialog import Dialog
 from tui.keymap import get_bindings, get_keymap
-from tui.quantities import format_cost, format_duration
+from tui.quantities import format_duration
 from tui.text import expose_text, fit_line, format_path
 from tui.widgets.key_hints import Hint, format_hints
 from tui.widgets.row_view import CursorView
@@ -118,7 +118,7 @@ def _describe(candidate: TriedCandidate, choice_count: int, number: int) -> Iter
     changes = [diff.change for diff in candidate.changes]
     size = f"+{sum(change.added for change in changes)} −{sum(change.removed for change in changes)}"
     yield (f"{count('file', len(changes))} {size}" if changes else "nothing changed"), ""
-    usage_parts = (format_cost(candidate.usage.cost) if candidate.usage.cost else "", _format_time(candidate))
+    usage_parts = (candidate.usage.format_cost(), _format_time(candidate))
     yield " · ".join(filter(None, usage_parts)), "$foreground 60%"
     hunks = sum(len(change.hunks) for change in changes)
     note = "taken before" if candidate.state == "taken" else ""

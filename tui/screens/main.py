@@ -17,7 +17,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static
 
-from core.protocol import queries
+from core.protocol import commands, queries
 from tui.bridge import Bridge, Connect, SessionRequest
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Greeting, Transcript
@@ -89,7 +89,12 @@ class MainScreen(CurrentLayoutScreen[None]):
         self._show_greeting()
         self.query_one(StatusBar).show(self.state, "starting…")
         self.screen_layout_refresh_signal.subscribe(self, self._after_layout, immediate=True)
+        self.watch(self.app, "app_focus", self._note_focus, init=False)
         self.call_after_refresh(self._start)
+
+    def _note_focus(self, is_here: bool) -> None:
+        if is_here and self._is_loaded:
+            self.context.submit_soon(commands.ContextWarm())
 
     def _start(self) -> None:
         """Start the engine, and load the controllers while its process starts. Early input then has a focused

@@ -178,7 +178,7 @@ def _list_costs(state: ViewState) -> Iterator[StatusFact]:
     max_cost = state.limits.max_cost
     if turn.cost is not None and (max_cost or (turn.cost and turn.cost != usage.cost)):
         limit = f" of ${max_cost:.2f}" if max_cost else ""
-        description = f"Last turn cost: ${turn.cost:.4f}{limit}"
+        description = f"Last turn cost: {turn.format_cost() or '$0.0000'}{limit}"
         label = f"turn {'~' if turn.estimated else ''}${turn.cost:.2f}{limit}"
         yield StatusFact(4 if max_cost else 2, [(label, MUTED)], description, "/limits")
     tokens = f"{usage.prompt_tokens:,} tokens sent and {usage.completion_tokens:,} received"

@@ -62,8 +62,11 @@ class TurnBudget(Struct, eq=False):
         hint = "The answer is complete; raise the limit with /limits or `{}` in your configuration, or ask for less."
         if limits.max_tokens and tokens > limits.max_tokens:
             raise LimitReached(f"{tokens:,} tokens were used (max_tokens).", hint=hint.format("limits.max_tokens"))
-        if limits.max_cost and (cost := self.usage.cost or 0.0) > limits.max_cost:
-            raise LimitReached(f"${cost:.2f} were used (max_cost).", hint=hint.format("limits.max_cost"))
+        if limits.max_cost and (self.usage.cost or 0.0) > limits.max_cost:
+            raise LimitReached(f"{self._format_cost()} were used (max_cost).", hint=hint.format("limits.max_cost"))
+
+    def _format_cost(self) -> str:
+        return f"{'~' if self.usage.estimated else ''}${self.usage.cost or 0.0:.2f}"
 
     def check(self) -> None:
         """Check the limits before a step. Raises `LimitReached`."""
@@ -76,8 +79,10 @@ class TurnBudget(Struct, eq=False):
             raise LimitReached(f"Stopped after {steps} (max_steps).", hint=hint.format("limits.max_steps"))
         if limits.max_tokens and tokens >= limits.max_tokens:
             raise LimitReached(f"Stopped after {tokens:,} tokens (max_tokens).", hint=hint.format("limits.max_tokens"))
-        if limits.max_cost and (cost := self.usage.cost or 0.0) >= limits.max_cost:
-            raise LimitReached(f"Stopped at a cost of ${cost:.2f} (max_cost).", hint=hint.format("limits.max_cost"))
+        if limits.max_cost and (self.usage.cost or 0.0) >= limits.max_cost:
+            raise LimitReached(
+                f"Stopped at a cost of {self._format_cost()} (max_cost).", hint=hint.format("limits.max_cost")
+            )
         if limits.max_cost and self.unpriced_model:
             raise LimitReached(
                 f"Stopped: the price of {self.unpriced_model} is unknown, so max_cost "

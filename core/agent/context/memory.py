@@ -32,7 +32,8 @@ class ModelMemory(Struct, kw_only=True):
     model's price step. `setup`: see `load_setup`; `dialect_setups`: parts of it; `known_setup`: its last key and
     result. `steer_context`: the context of messages to the running turn, by their ids. `foreground_job`: the id of the
     command that occupies the only terminal of a model, "" = none. `answered_routes`: ids of routes at which a model has
-    answered. `sent_efforts`: by route, the effort of the last request. `budget`: that of the running or the last turn.
+    answered. `sent_efforts`: by route, the effort of the last request. `cached_at`: when the API has last read
+    the history (ms since 1970), 0 = not in this program. `budget`: that of the running or the last turn.
     """
 
     variants: PromptVariants
@@ -52,6 +53,7 @@ class ModelMemory(Struct, kw_only=True):
     steer_context: dict[str, SteerContext] = field(default_factory=dict)
     answered_routes: set[str] = field(default_factory=set)
     sent_efforts: dict[str, str] = field(default_factory=dict)
+    cached_at: int = 0
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
 
     @classmethod

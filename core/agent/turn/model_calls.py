@@ -25,8 +25,8 @@ from core.agent.context.prefix import SHORT_BELOW, PromptSetup
 from core.agent.context.reminders import Reminders, append_reminder
 from core.agent.context.turn_context import TurnContext
 from core.agent.turn.compaction import build_compactor, measure_room
-from core.agent.turn.prompt_setup import CALLS_IN_TEXT, build_request, load_setup
-from core.clock import monotonic, pause
+from core.agent.turn.prompt_setup import CALLS_IN_TEXT, build_request, is_cache_cold, load_setup, recall_count
+from core.clock import monotonic, now_ms, pause
 from core.errors import ContextOverflow, PathRefused, ProviderError
 from core.prompts import render
 from core.protocol.documents import Todo
@@ -149,6 +149,7 @@ class ModelCalls(Struct, eq=False):
 
     def _record_success(self, route: Route) -> None:
         self._context.memory.sent_efforts[route.id] = route.effort
+        self._context.memory.cached_at = now_ms()
         self._routes.answered.add(route.id)
 
     def _start_attempt(self) -> AnswerReceiver:
@@ -253,6 +254,7 @@ class ModelCalls(Struct, eq=False):
         """Compact a history that fills the window. Raises `ContextOverflow`."""
         memory, (_, limit) = self._context.memory, measure_room(self._context)
         await self._fit_prompts(self._context.window)
+        recall_count(self._context, self.setup.size)
         tokens = memory.meter.count_tokens(self.setup.size, self._state.messages)
         full, self._is_window_full = self._is_window_full, False
         if full or (
@@ -271,8 +273,9 @@ class ModelCalls(Struct, eq=False):
         memory.is_above_step = bool(step.tokens) and tokens > step.tokens
         if not memory.is_above_step or was_above:
             return
-        cached = min(memory.meter.counted_tokens, tokens)
-        cost = self._routes.price(route.id, Usage(prompt_tokens=tokens, cached_tokens=cached, tier=route.tier))
+        cached = 0 if is_cache_cold(self._context) else min(memory.meter.counted_tokens, tokens)
+        usage = Usage(prompt_tokens=tokens, cached_tokens=cached, cache_write_tokens=tokens - cached, tier=route.tier)
+        cost = self._routes.price(route.id, usage)
         amount = f": about ${cost:.2f} instead of ${cost / step.factor:.2f} for its input" if cost else ""
         message = (
             f"The next request has about {tokens:,} tokens. Above {step.tokens:,}, each token sent to {route.id} costs "

@@ -20,7 +20,7 @@ from core.agent.context.prefix import (
     render_system_prompt,
 )
 from core.agent.context.sent_attachments import AttachmentSender
-from core.agent.context.token_meter import measure_prefix
+from core.agent.context.token_meter import measure_messages, measure_prefix
 from core.agent.context.turn_context import TurnContext
 from core.agent.gate.file_capabilities import FileReader, build_reader
 from core.clock import now_ms
@@ -34,7 +34,7 @@ from core.modes import Access
 from core.prompts import load_short_tool_text, load_tool_text, render
 from core.protocol.events import Notice, RulesLoaded
 from core.protocol.messages import AssistantMessage, Message
-from core.providers.base import CacheChoice, ModelRequest
+from core.providers.base import AnswerForm, CacheChoice, ModelRequest
 from core.sandbox.unboxed_run import find_shell
 from core.secrets import mask_secrets
 from core.state.session import SessionState, TurnState
@@ -47,6 +47,7 @@ MAX_PAUSES = 4  # the latest pauses of the user, from which the next one is gues
 CALLS_IN_TEXT = "{} supports no function calls, so it writes its calls as text (tags)."
 # Tokens of an answer of a server without a limit: a part of the window, within bounds.
 ANSWER_SHARE, MIN_ANSWER, MAX_ANSWER, UNKNOWN_ANSWER = 4, 1_024, 16_384, 8_192
+LEAST_DENSE, MOST_DENSE = 2.0, 8.0  # bytes per token of a count that can be right
 OTHER_TOOLS = "This version of the program has other tools than the one this session started with."
 OTHER_TOOLS_HINT = "The model gets the new list, so the whole conversation is sent uncached once."
 # Tools for which the tags dialect has special tags, or which it does not need; messages describe subagents to it.
@@ -231,8 +232,14 @@ async def build_request(context: TurnContext, setup: PromptSetup, messages: Sequ
         cache=choose_cache(context),
         blobs=blobs.get,
         private=context.is_private,
-        answer=context.answer if context.dialect == "native" else None,
+        answer=_choose_answer_form(context),
     )
+
+
+def _choose_answer_form(context: TurnContext) -> AnswerForm | None:
+    """Return the form of the answer; None also if calls are written as text, which it would forbid."""
+    answer = context.answer
+    return answer if answer is None or answer.is_alone or context.dialect == "native" else None
 
 
 def _limit_answer(context: TurnContext) -> int:
@@ -253,6 +260,29 @@ def choose_cache(context: TurnContext) -> CacheChoice:
         return ""
     pauses = _list_pauses(context.state.turns, now)[-MAX_PAUSES:]
     return "all" if any(terms.short < seconds <= terms.long for seconds in pauses) else "prefix"
+
+
+def is_cache_cold(context: TurnContext) -> bool:
+    """Return True if the API's cache has certainly lost the history: it was last read longer ago than the cache
+    lives."""
+    terms, turns = context.routes.current.capabilities.cache, context.state.turns
+    ended = [turn.started + turn.duration_ms for turn in turns if turn.reason]
+    read_at = max(context.memory.cached_at, ended[-1] if ended else 0)
+    lifetime = terms.long if choose_cache(context) == "all" else terms.short
+    return bool(lifetime and read_at) and now_ms() - read_at > lifetime * 1000
+
+
+def recall_count(context: TurnContext, size: int) -> None:
+    """Take the provider's count of a resumed conversation from its log, where it can be that of these messages.
+    `size`: of the prefix, in bytes."""
+    meter, state = context.memory.meter, context.state
+    if meter.is_calibrated or not state.context_used:
+        return
+    answers = [number for number, message in enumerate(state.messages, 1) if isinstance(message, AssistantMessage)]
+    counted_messages = state.messages[: answers[-1]] if answers else []
+    bytes_per_token = (size + measure_messages(counted_messages)) / state.context_used
+    if counted_messages and LEAST_DENSE <= bytes_per_token <= MOST_DENSE:
+        meter.calibrate(size, counted_messages, state.context_used)
 
 
 def _list_pauses(turns: Sequence[TurnState], now: int) -> list[float]:

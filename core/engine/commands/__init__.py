@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.TurnUnsteer: turns.prepare_unsteer,
     cmd.TurnInterrupt: turns.prepare_interrupt,
     cmd.DraftKeep: turns.prepare_draft,
+    cmd.ContextWarm: turns.prepare_cache_warming,
     cmd.ContextCompact: turns.prepare_compaction,
     cmd.ContextDrop: turns.prepare_context_drop,
     cmd.AttachmentAdd: attachments.prepare_attachment_effect,

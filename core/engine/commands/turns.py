@@ -23,7 +23,7 @@ from core.engine.session.opening import record_branch
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.turns.goals import build_goal
-from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn
+from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn, warm_on_return
 from core.engine.turns.project_survey import parse_init, render_init
 from core.engine.turns.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
 from core.engine.turns.prompt_sources import find_prompt_items, render_steer_context
@@ -148,6 +148,10 @@ def prepare_unsteer(session: Session, command: cmd.TurnUnsteer) -> Effect:
     if not (waiting.keys() & set(command.ids) if command.ids else waiting):
         raise CommandRejected("nothing is waiting: the model has received all messages.", code="nothing_queued")
     return partial(session.return_steers, command.ids)
+
+
+def prepare_cache_warming(session: Session, _: cmd.ContextWarm) -> Effect:
+    return lambda: warm_on_return(session)
 
 
 def prepare_draft(session: Session, command: cmd.DraftKeep) -> Effect:

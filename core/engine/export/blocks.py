@@ -41,13 +41,13 @@ def format_line(text: str) -> str:
 
 def list_facts(session: ExportedSession) -> list[str]:
     """Return the short facts below the title."""
-    cost = session.usage.cost
+    cost = session.usage.format_cost(2)
     return [
         session.project,
         *([f"branch {session.branch}"] if session.branch else []),
         session.model,
         f"{format_time(session.started)} to {format_time(session.updated)}",
-        *([f"${cost:.2f}"] if cost else []),
+        *([cost] if cost else []),
         *(f"#{tag}" for tag in session.tags),
     ]
 

@@ -299,21 +299,35 @@ async def _warm_up(session: Session) -> None:
         await session.services.files.load_names()
 
 
+def warm_on_return(session: Session) -> None:
+    """Have the API read the history into its cache again when the user is back, if they chose so and it is lost."""
+    if session.settings.context.prewarm and not session.turn_slot.is_running and session.memory is not None:
+        session.warm_up = session.tasks.others.start(_warm_again(session), name="warm-up")
+
+
+async def _warm_again(session: Session) -> None:
+    from core.agent.turn.prompt_setup import load_setup
+
+    with contextlib.suppress(Exception):  # The next turn reports any fault.
+        context = build_context(session)
+        await _warm_cache(context, await load_setup(context))
+
+
 async def _warm_cache(context: TurnContext, setup: PromptSetup) -> None:
     """Have the API read the history into its cache before the user has written, if it is not there any more."""
     from core.agent.answer.side_requests import record_usage
-    from core.agent.turn.prompt_setup import build_request
+    from core.agent.turn.prompt_setup import build_request, is_cache_cold
 
     route, turns = context.routes.current, context.state.turns
     provider: object = route.provider
     terms = route.capabilities.cache
     if not terms.short or not turns or not isinstance(provider, WarmingProvider) or context.is_private:
         return
-    away = (now_ms() - turns[-1].started - turns[-1].duration_ms) / 1000
     messages = list(context.state.messages)
     while messages and isinstance(messages[-1], AssistantMessage):  # A request may not end with an answer.
         messages.pop()
-    if away > terms.short and messages:
+    if messages and is_cache_cold(context):
+        context.memory.cached_at = now_ms()
         usage = await provider.warm_up(await build_request(context, setup, messages))
         record_usage("chat", route, context.routes.add_cost(route, usage), context.budget, context.emit)
 

@@ -150,6 +150,11 @@ class DraftKeep(Command, frozen=True, kw_only=True, tag="draft.keep"):
     text: str
 
 
+class ContextWarm(Command, frozen=True, kw_only=True, tag="context.warm"):
+    """The user is back after an absence: the API reads the conversation into its cache again, if the setting
+    `context.prewarm` says so and it is not there any more."""
+
+
 class TurnInterrupt(Command, frozen=True, kw_only=True, tag="turn.interrupt"):
     pass
 

@@ -34,6 +34,19 @@ class PriceStep(Struct, frozen=True, kw_only=True):
     factor: float = 1.0
 
 
+class ListPrice(Struct, frozen=True, kw_only=True):
+    """US dollars per million tokens, for a model that the price list does not have yet. A prompt of more than `step`
+    tokens (0 = any) costs `step_input` and `step_output` times as much."""
+
+    input: float
+    output: float
+    cached: float
+    cache_write: float = 0
+    step: int = 0
+    step_input: float = 1
+    step_output: float = 1
+
+
 class CacheTerms(Struct, frozen=True, kw_only=True):
     """The lifetimes of a prompt's cache in seconds: the usual one, and one that can be requested (0 = there is none).
     `long_factor`: the price of writing a long entry, in prices of writing a usual one."""
@@ -79,7 +92,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     `chat_effort`: the effort in conversations if the user chose none, "" = the model's default. `changes_effort`: the
     effort may change within a conversation without loss of the cache. `compacts`: the API can summarise a conversation.
     `retires_at`: the day (ISO) from which the model is gone, `successor`: its replacement; "" = not announced.
-    `price_like`: the model whose price counts where this one has none.
+    `price`: its maker's price where the price list has none; `price_like`: the model whose price counts where this one
+    has neither.
     """
 
     efforts: tuple[Effort, ...] = ()
@@ -107,6 +121,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     tiers: TierFactors = TierFactors()
     retires_at: str = ""
     successor: str = ""
+    price: ListPrice | None = None
     price_like: str = ""
 
 

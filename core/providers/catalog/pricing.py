@@ -2,8 +2,9 @@
 
 Prices, and windows that `models.toml` lacks, come from `prices.json`, which `docs/dev/tools/price_table.py` makes from
 the package genai-prices. Importing that takes 190 ms of processor time and 69 MB, reading the table 4 ms and 1 MB.
-A contract test compares the costs for every model. A model without a price costs what `price_like` in `models.toml`
-names, which is an estimate. What a service tier or a long cache entry costs more or less is in `models.toml`, too.
+A contract test compares the costs for every model. A model without a price there costs what `models.toml` says: its
+maker's `price`, or that of `price_like`, which is an estimate. What a service tier or a long cache entry costs more or
+less is in `models.toml`, too.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from msgspec import Struct
 
 from core.patterns import compile_lazily
 from core.protocol.messages import Usage
-from core.providers.catalog.capabilities import LOCAL, PriceStep, find_canonical_capabilities
+from core.providers.catalog.capabilities import LOCAL, ListPrice, PriceStep, find_canonical_capabilities
 from core.records import decode_json
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.json")
@@ -176,7 +177,8 @@ def compute_cost(model_id: str, usage: Usage) -> float | None:
 def is_estimated(model_id: str) -> bool:
     """Return True if the costs of `provider/name` are those of a similar model."""
     provider, _, name = model_id.partition("/")
-    return provider not in LOCAL and find_model(name, _get_listed(provider)) is None
+    is_listed = provider in LOCAL or find_model(name, _get_listed(provider)) is not None
+    return not is_listed and find_canonical_capabilities(name).price is None
 
 
 def find_context_window(model_id: str) -> int:
@@ -199,9 +201,27 @@ def find_price_step(model_id: str) -> PriceStep:
 
 def _find_priced(name: str, provider: str) -> PricedModel | None:
     """Return the entry of a model, else that of the model whose price stands for it."""
-    listed = _get_listed(provider)
-    like = find_canonical_capabilities(name).price_like
-    return find_model(name, listed) or (find_model(like, listed) if like else None)
+    listed, capabilities = _get_listed(provider), find_canonical_capabilities(name)
+    if (model := find_model(name, listed)) is not None:
+        return model
+    if capabilities.price is not None:
+        return _build_priced(capabilities.price)
+    return find_model(capabilities.price_like, listed) if capabilities.price_like else None
+
+
+@lru_cache(maxsize=16)
+def _build_priced(price: ListPrice) -> PricedModel:
+    def rate(dollars: float, factor: float = price.step_input) -> Rate:
+        tiers = ((price.step, Decimal(str(dollars * factor))),) if price.step else ()
+        return Rate(Decimal(str(dollars)), tiers)
+
+    prices = PriceList(
+        input=rate(price.input),
+        output=rate(price.output, price.step_output),
+        cache_read=rate(price.cached),
+        cache_write=rate(price.cache_write) if price.cache_write else None,
+    )
+    return PricedModel(names=NamePattern("="), prices=(prices,))
 
 
 def _get_listed(provider: str) -> str:

@@ -49,6 +49,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.CommitSort,
         cmd.ContextCompact,
         cmd.ContextDrop,
+        cmd.ContextWarm,
         cmd.DraftKeep,
         cmd.EffortSet,
         cmd.TierSet,

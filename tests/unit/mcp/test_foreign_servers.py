@@ -67,7 +67,31 @@ def test_servers_of_codex_become_entries_of_ours():
     assert remote.headers == {"X-A": "1", "X-B": "${B_VALUE}", "Authorization": "Bearer ${REMOTE_TOKEN}"}
     assert (remote.oauth.client_id, remote.oauth.scopes) == ("abc", ("read",))
     assert off == ("off",)
-    assert problems == ['the server is used, but "disabled_tools" is not supported']
+    assert problems == []
+    assert (docs.only_tools, docs.without_tools) == (None, ("drop",))
+
+
+@pytest.mark.parametrize(
+    ("lines", "offered"),
+    [
+        ("", ["a", "b", "c"]),
+        ('enabled_tools = ["a", "b"]', ["a", "b"]),
+        ('enabled_tools = ["a", "b"]\ndisabled_tools = ["b"]', ["a"]),
+        ("enabled_tools = []", []),
+        ('disabled_tools = ["c"]', ["a", "b"]),
+    ],
+)
+def test_of_a_server_of_codex_only_the_tools_that_it_leaves_on_are_offered_and_the_yes_is_to_them(lines, offered):
+    servers, problems, _, _ = read("~/.codex/config.toml", f'[mcp_servers.s]\ncommand = "x"\n{lines}\n')
+    plain, _, _, _ = read("~/.codex/config.toml", '[mcp_servers.s]\ncommand = "x"\n')
+    assert ([name for name in "abc" if servers["s"].offers(name)], problems) == (offered, [])
+    assert (servers["s"].compute_hash() == plain["s"].compute_hash()) == (not lines)
+    assert ("its tools: " in servers["s"].describe()) == bool(lines)
+
+
+def test_a_list_of_tools_that_is_none_offers_no_server():
+    servers, problems, _, _ = read("~/.codex/config.toml", '[mcp_servers.s]\ncommand = "x"\nenabled_tools = "a"\n')
+    assert (servers, problems) == ({}, ['"enabled_tools" has to be a list of texts'])
 
 
 def test_servers_of_opencode_become_entries_of_ours():

@@ -152,6 +152,53 @@ def test_m10_opencodes_old_switches_and_servers_deny():
     }
 
 
+def second(*rules, **more):
+    """The second version's list of rules."""
+    listed = [dict(zip(("action", "resource", "effect"), rule, strict=True)) for rule in rules]
+    data = f"// of a person\n{json.dumps({'permissions': listed, **more})}".encode()
+    return parse_foreign_rules("opencode.jsonc", data, ROOT)
+
+
+@pytest.mark.parametrize(
+    ("command", "choices"),
+    [("make", {"ask"}), ("git status", set()), ("git status -s", set()), ("git push", {"ask", "deny"})],
+)
+def test_m10_in_opencodes_list_the_last_matching_rule_wins(command, choices):
+    parsed = second(
+        ("shell", "*", "ask"), ("shell", "git status *", "allow"), ("shell", "git push *", "deny"), ("*", "x", "allow")
+    )
+    assert {rule.choice for rule in parsed.rules if rule.kind == "Shell" and rule.matches(command)} == choices
+    assert parsed.unused == ()
+
+
+def test_m10_opencodes_list_narrows_each_kind_and_servers_and_names_what_it_can_not():
+    parsed = second(
+        ("*", "*", "ask"),
+        ("read", "*", "allow"),
+        ("read", "*.env", "deny"),
+        ("edit", "packages/docs/*.mdx", "deny"),
+        ("github_create_issue", "*", "deny"),
+        ("subagent", "*", "deny"),
+        permission={"bash": {"rm *": "deny"}},
+    )
+    rules = {str(rule) for rule in parsed.rules if rule.choice == "deny"}
+    assert {
+        "Read(/**.env)",
+        "Write(/packages/docs/**.mdx)",
+        "Mcp(github:create_issue)",
+        "Mcp(github_create:issue)",
+    } <= rules
+    assert [rule for rule in parsed.rules if rule.choice == "deny" and rule.kind == "Shell"]
+    assert not any(rule.choice == "allow" for rule in parsed.rules)
+    assert [unused.entry for unused in parsed.unused] == ["permission.task"]
+
+
+@pytest.mark.parametrize("rules", [3, {"shell": "deny"}, [3], [{"action": "shell", "effect": "deny"}]])
+def test_a_list_of_opencode_that_can_not_be_read_is_named(rules):
+    parsed = parse_foreign_rules("opencode.json", json.dumps({"permissions": rules}).encode(), ROOT)
+    assert (parsed.rules, [unused.entry for unused in parsed.unused]) == ((), ["permissions"])
+
+
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"permissions": 3}', b'{"permissions": {"deny": "Bash"}}', b"\xff"])
 def test_a_file_that_is_none_of_its_kind_gives_no_rule(data):
     assert parse_foreign_rules("~/.claude/settings.json", data, ROOT).rules == ()

@@ -75,8 +75,8 @@ def test_above_its_price_step_a_prompt_pays_more_for_all_of_its_tokens(model, to
 
 def test_a_model_without_a_price_costs_what_a_similar_one_does_and_that_is_an_estimate():
     usage = Usage(prompt_tokens=10_000, completion_tokens=500)
-    assert pricing.is_estimated("openai/gpt-6.2-sol")
-    assert pricing.compute_cost("openai/gpt-6.2-sol", usage) == pricing.compute_cost("openai/gpt-6.1-sol", usage)
+    assert pricing.is_estimated("openai/gpt-6.1-nova")
+    assert pricing.compute_cost("openai/gpt-6.1-nova", usage) == pricing.compute_cost("openai/gpt-6.1-sol", usage)
     assert not pricing.is_estimated("openai/gpt-6.1-sol")
     assert not pricing.is_estimated("ollama/qwen3:8b")
     assert pricing.compute_cost("work/mystery-1", usage) is None
@@ -115,3 +115,15 @@ def test_every_price_that_stands_for_another_is_in_the_list():
     stand_ins = {capabilities.price_like for capabilities in families if capabilities.price_like}
     assert "gpt-6.1-sol" in stand_ins
     assert {name for name in stand_ins if pricing.find_model(name) is None} == set()
+
+
+def test_a_model_that_the_list_lacks_has_the_price_of_its_maker_and_no_estimate():
+    for tokens, dollars in ((1_000, 8.0), (272_000, 8.0), (272_001, 16.0)):
+        cost = pricing.compute_cost("openai/gpt-6.2-astra", Usage(prompt_tokens=tokens))
+        assert cost == pytest.approx(dollars * tokens / 1e6)
+    answer = Usage(prompt_tokens=300_000, cached_tokens=300_000, completion_tokens=1_000)
+    assert pricing.compute_cost("openai/gpt-6.2-astra", answer) == pytest.approx(0.8 * 0.3 + 60 * 0.001)
+    assert pricing.find_price_step("openai/gpt-6.2-sol").tokens == 272_000
+    assert pricing.compute_cost("gemini/gemini-4-neon", Usage(completion_tokens=1_000)) == pytest.approx(0.015)
+    assert not pricing.is_estimated("openai/gpt-6.2-astra")
+    assert pricing.is_estimated("openai/gpt-7-nova")
