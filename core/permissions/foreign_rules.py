@@ -251,7 +251,7 @@ def _list_first_entries(document: Mapping[str, Any], unused: list[Unused]) -> li
     """Return the switches of `tools`, and the table `permission`, which counts before them."""
     tools, table = document.get("tools"), document.get("permission")
     switches = tools.items() if isinstance(tools, dict) else ()
-    entries = {_OPENCODE_TOOLS.get(name, name): _list_rows("deny") for name, is_on in switches if is_on is False}
+    entries = {str(_OPENCODE_TOOLS.get(name, name)): _list_rows("deny") for name, is_on in switches if is_on is False}
     if table is not None and not isinstance(table, dict | str):
         unused.append(Unused("permission", "its form is not known"))
     own = table if isinstance(table, dict) else {"*": table} if isinstance(table, str) else {}

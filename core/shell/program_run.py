@@ -31,12 +31,14 @@ from core.errors import ToolFailed
 from core.records import convert, parse_json
 from core.sandbox.box import BoxLimits, BoxResult, RunningCommand
 from core.sandbox.results import CommandResult
+from core.secrets import list_masked_values
 from core.shell.command_host import get_memory_limit
-from core.shell.long_output import CommandOutput
+from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.masked_output import MaskedOutput
 from core.shell.python_repl import BOOTSTRAP
 from core.shell.terminal import Terminal
 from core.text.counting import count
+from core.workspace.secret_files import find_secret_values
 
 DRIVER_FILE: Final = Path(__file__).parents[1] / "sandbox" / "inside" / "program_driver.py"
 START_SECONDS: Final = 30.0  # that an interpreter has to begin
@@ -119,10 +121,19 @@ class ProgramRun:
         box = await host.box.find()
         if box is None or not box.tier.is_contained:
             raise ToolFailed(NO_BOX)
+        await self._mask_secrets()
         limits = BoxLimits(seconds=None, memory=get_memory_limit(), output=MAX_OUTPUT)
         lowers = host.shadow.prepare_lowers()
         request = await host.build_passing_request(_COMMAND, lowers=lowers, cwd=".", limits=limits, is_piped=True)
         return await box.start(replace(request, raw=True), self._take_calls, self._printed.feed)
+
+    async def _mask_secrets(self) -> None:
+        """Mask the values of secret files in what it prints, as in the output of a command."""
+        host = self._terminal.host
+        withheld = await asyncio.to_thread(host.withheld)
+        paths = (*withheld.covered, *withheld.masked)
+        values = await asyncio.to_thread(find_secret_values, host.workspace.root, paths)
+        self._printed.mask((*values, *list_masked_values()))
 
     def _take_calls(self, text: str) -> None:
         """Take in calls, which are complete lines."""
@@ -180,6 +191,7 @@ class ProgramRun:
     def _build_result(self, box_result: BoxResult, duration_ms: int, *, timed_out: bool) -> CommandResult:
         self._printed.finish()
         ended = "timed_out" if timed_out else box_result.end_reason
+        hidden = (SECRETS_HIDDEN,) if self._printed.has_masked else ()
         return CommandResult(
             exit_code=None if timed_out or self._is_forged else box_result.exit_code,
             output=self._output.render_text(),
@@ -188,7 +200,7 @@ class ProgramRun:
             truncated=self._output.is_clipped,
             ended=FORGED if self._is_forged else ended,
             effects=self.describe_calls(),
-            notes=(*list(self._notes)[:MAX_NOTES], *box_result.notes),
+            notes=(*list(self._notes)[:MAX_NOTES], *hidden, *box_result.notes),
             spilled_path=self._output.spilled_path,
         )
 

@@ -414,3 +414,17 @@ async def test_something_that_waits_for_the_user_and_a_compaction_are_told(proje
                     break
         await engine.wait_idle(session)
         assert len(engine.state(session).messages) == messages
+
+
+REWRITES = """python3 -c 'import json, sys
+if "original" in json.load(sys.stdin)["tool_input"].get("command", ""):
+    print(json.dumps({"hookSpecificOutput": {"updatedToolOutput": "rewritten"}}))'"""
+
+
+async def test_a_result_that_a_hook_rewrites_is_the_output_of_the_command_in_a_program(project):
+    write_hooks(project, {"postToolUse": [{"command": REWRITES}]})
+    code = "for word in ('original', 'plain'):\n    print(run_terminal_cmd(f'echo {word}')['output'].strip())"
+    steps = [calls(("call_tool", {"name": "run_code", "arguments": {"code": code}})), says("Done.")]
+    async with session_in(project, access(steps)) as (engine, session):
+        await run_turn(engine, session)
+        assert results(engine, session)[0].splitlines()[:2] == ["rewritten", "plain"]

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -15,11 +18,14 @@ from core.protocol import events as ev
 from core.protocol.documents import QuestionAnswer
 from core.protocol.tools import ToolSettings
 from core.sandbox.box import Box, Tier
+from core.sandbox.host_view import is_open_to_all
 from core.sandbox.tiers.namespaces import NamespaceBox
 from core.shell.program_run import MAX_CALLS
 from core.state.review import ReviewState
 from core.state.session import SessionState
 from tests.support.agent_case import Case, calls, says
+from tests.support.box_cases import boxes
+from tests.support.boxes import boxed
 from tests.support.history import faults
 
 FORTY = """
@@ -72,6 +78,28 @@ async def test_forty_reads_cost_the_conversation_what_is_printed(tmp_path, held)
     files = {f"src/m{index:02}.py": f"x = {index}\n" * 50 + "wanted = 1\n" * (index == 7) for index in range(40)}
     case = await run(tmp_path, held, program(FORTY), files=files)
     assert case.results() == ["src/m07.py 311\n[41 calls: read_file 40, glob_file_search 1]"]
+
+
+EVERYWHERE = """
+search_replace("a.py", "old", "new")
+ran = run_terminal_cmd("cat a.py")
+print(read_file("a.py").strip(), ran["exit_code"], ran["output"].strip())
+_ = open("mine.txt", "w").write("x")
+"""
+
+
+@pytest.mark.parametrize("tier", boxes())
+async def test_a_program_runs_in_every_tier_that_contains_it(tmp_path, tier):
+    if tier is Tier.LANDLOCK and os.geteuid() == 0 and not is_open_to_all(Path(sys.executable)):
+        pytest.skip("root's commands run as another user there, who can't run this Python")
+    rules = PermissionSettings(allow=("Shell(*)",))
+    settings = Settings(commands=CommandSettings(policy="auto"), permissions=rules)
+    async with boxed(tmp_path, program(EVERYWHERE), says("."), tier=tier, settings=settings) as case:
+        (case.project / "a.py").write_text("old = 1\n")
+        await case.turn()
+    assert case.results()[0].startswith("new = 1 0 new = 1\n[3 calls")
+    assert sorted(case.state.changes) == ["a.py"]
+    assert sorted(path.name for path in case.project.iterdir()) == ["a.py"]
 
 
 EDIT = """

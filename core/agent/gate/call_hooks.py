@@ -119,7 +119,7 @@ class CallHooks(Struct, frozen=True):
         for occasion in self._build_after(call, result, before):
             outcome = await self.hooks.run(occasion)
             if outcome.output is not None:
-                call.text = outcome.output
+                call.text = call.hook_output = outcome.output
             additions += _describe_additions(outcome)
         call.text = "\n".join((call.text, *additions))
         if call.text != result:

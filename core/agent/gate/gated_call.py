@@ -48,10 +48,10 @@ class GatedCall(Struct, eq=False):
     `name`: the name that the model used, then the tool's; `subject`: the path, command or the like of the call;
     `weighed`: its requested permissions, which are granted to this command alone; `received`: hosts that have answered
     it; `error_code`, `error_hint`: the code of its error, and advice; `changed_by`: a sentence about the hook that
-    changed its arguments; `is_parallel`: it runs at the same time as others of its step; `is_malformed`: the model's
-    arguments are invalid, independent of the project; `is_ruled`: a rule alone let it out of the box. `notes`: what the
-    model has to know about its arguments; `inner`: the calls of the program that it runs; `parent`: the call whose
-    program made it, "" = the model made it.
+    changed its arguments; `hook_output`: the result as a hook rewrote it, None = none did; `is_parallel`: it runs at
+    the same time as others of its step; `is_malformed`: the model's arguments are invalid, independent of the project;
+    `is_ruled`: a rule alone let it out of the box. `notes`: what the model has to know about its arguments; `inner`:
+    the calls of the program that it runs; `parent`: the call whose program made it, "" = the model made it.
     """
 
     request: ToolCall
@@ -78,6 +78,7 @@ class GatedCall(Struct, eq=False):
     error_code: str = ""
     error_hint: str = ""
     changed_by: str | None = None
+    hook_output: str | None = None
     is_parallel: bool = False
     is_recorded: bool = False
     is_ruled: bool = False
@@ -126,7 +127,8 @@ def build_inner_answer(call: GatedCall) -> ProgramAnswer:
         return ProgramAnswer(error=call.text)
     detail, build_data = call.outcome.detail, call.outcome.build_data
     if isinstance(detail, TerminalDetail):
-        return ProgramAnswer({"exit_code": detail.exit_code, "output": detail.output, "text": call.text})
+        output = detail.output if call.hook_output is None else call.hook_output
+        return ProgramAnswer({"exit_code": detail.exit_code, "output": output, "text": call.text})
     if build_data is None:
         return ProgramAnswer(call.text)
     data = build_data()
