@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from textual import events
 
 from core.protocol import commands as c
 from core.protocol.queries import (
@@ -265,3 +266,16 @@ def test_what_was_typed_stands_out():
         ("tests", MATCH_STYLE),
         ("fix", MATCH_STYLE),
     ]
+
+
+# Coming back
+
+
+async def test_the_engine_is_told_when_the_user_is_back_at_the_window(stage):
+    async with stage(recorded.opening()) as on:
+        for count in (1, 2):
+            on.pilot.app.post_message(events.AppBlur())
+            await on.until(lambda: not on.pilot.app.app_focus)
+            assert len(on.sent(c.ContextWarm)) == count - 1
+            on.pilot.app.post_message(events.AppFocus())
+            await on.until(lambda: len(on.sent(c.ContextWarm)) == count)  # noqa: B023
