@@ -76,7 +76,7 @@ def normalise(text: str, root: Path) -> str:
 def run_plainly(command: str, root: Path, environment: Mapping[str, str]) -> Outcome:
     """Run a command outside of every box, in a shell of its own."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             ["bash", "-c", command],
             cwd=root,
             env=environment,
@@ -88,7 +88,7 @@ def run_plainly(command: str, root: Path, environment: Mapping[str, str]) -> Out
         )
     except subprocess.TimeoutExpired:
         return Outcome(None, "")
-    return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"))
+    return Outcome(process.returncode, process.stdout.decode("utf-8", "replace"))
 
 
 async def run_boxed(terminal: Terminal, command: str, root: Path) -> Outcome:
@@ -123,32 +123,37 @@ async def compare(repository: Path, recording: Path) -> tuple[int, list[str]]:
         shell_variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
         environment = {**shell_variables, **PLAIN_ENVIRONMENT, "HOME": str(folder / "home"), **find_packages(plain)}
         async with boxed(inside.parent, tier=Tier.NAMESPACES) as case:
-            for number, recorded in enumerate(read_commands(recording), 1):
-                outside = run_plainly(recorded.replace(RECORDED_ROOT, str(plain)), plain, environment)
-                contained = await run_boxed(case.session.terminal, recorded.replace(RECORDED_ROOT, str(inside)), inside)
-                before, after = normalise(outside.output, plain), normalise(contained.output, inside)
-                if (outside.exit_code, before) != (contained.exit_code, after):
-                    reports.append(_report(number, recorded, outside, contained, before, after))
+            for number, command in enumerate(read_commands(recording), 1):
+                plain_outcome = run_plainly(command.replace(RECORDED_ROOT, str(plain)), plain, environment)
+                boxed_outcome = await run_boxed(
+                    case.session.terminal, command.replace(RECORDED_ROOT, str(inside)), inside
+                )
+                plain_text = normalise(plain_outcome.output, plain)
+                boxed_text = normalise(boxed_outcome.output, inside)
+                if (plain_outcome.exit_code, plain_text) != (boxed_outcome.exit_code, boxed_text):
+                    reports.append(_report(number, command, (plain_outcome, boxed_outcome), (plain_text, boxed_text)))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return number, reports
 
 
-def _report(number: int, command: str, outside: Outcome, contained: Outcome, before: str, after: str) -> str:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "outside", "in the box", n=0, lineterm="")
-    shown = [line[:200] for line in lines][: SHOWN_LINES + 2]
-    codes = f"exit codes {outside.exit_code} and {contained.exit_code}"
-    return "\n".join((f"--- {number}: {command[:300]}", codes, *shown))
+def _report(number: int, command: str, outcomes: tuple[Outcome, Outcome], texts: tuple[str, str]) -> str:
+    """Format how the outcomes of one command differ, outside of the box and in it."""
+    plain_lines, boxed_lines = (text.splitlines() for text in texts)
+    diff = difflib.unified_diff(plain_lines, boxed_lines, "outside", "in the box", n=0, lineterm="")
+    lines = [line[:200] for line in diff][: SHOWN_LINES + 2]
+    codes = f"exit codes {outcomes[0].exit_code} and {outcomes[1].exit_code}"
+    return "\n".join((f"--- {number}: {command[:300]}", codes, *lines))
 
 
 def main(arguments: list[str]) -> int:
     repository, recordings = Path(arguments[0]), [Path(argument) for argument in arguments[1:]]
-    total = different = 0
+    total = different_count = 0
     for recording in recordings:
         count, reports = asyncio.run(compare(repository, recording))
-        total, different = total + count, different + len(reports)
+        total, different_count = total + count, different_count + len(reports)
         print(f"=== {recording.name}: {count} commands, {len(reports)} differ", *reports, sep="\n", flush=True)
-    print(f"\n{total - different} of {total} commands say the same in the box and outside")
+    print(f"\n{total - different_count} of {total} commands say the same in the box and outside")
     return 0
 
 
