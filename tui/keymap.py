@@ -76,6 +76,7 @@ SCOPE_TITLES: Final = {
     "commit": "Commit",
     "pull_request": "Pull request",
     "patch": "Patch",
+    "aside": "Side question",
     "rewind": "Rewind",
     "picture": "Picture",
     "files": "Files",

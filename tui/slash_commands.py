@@ -27,6 +27,7 @@ ALIASES: Final[dict[str, str]] = {
     "auto-run": "policy",
     "bashes": "jobs",
     "branch": "fork",
+    "side": "btw",
     "chat-mode": "mode",
     "checkpoint": "rewind",
     "clear": "new",
@@ -116,7 +117,6 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(
         ("remote-control", "remote-env", "serve"), "`agent-tui serve --web` serves the session: /help http."
     ),
-    **dict.fromkeys(("side", "btw"), "/fork continues in a copy of this session."),
     **dict.fromkeys(("worktree", "new-worktree"), "Background agents work in a clone: /background."),
     **dict.fromkeys(
         ("voice", "upgrade", "stickers", "mobile", "desktop", "passes", "experimental", "max-mode"), _LEFT_OUT
@@ -188,6 +188,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand(
         "loop", "prompt.repeat", "Send a prompt again and again", "10m PROMPT [--when COMMAND --prints TEXT] | stop"
     ),
+    SlashCommand("btw", "asides.ask", "Ask beside the work; nothing of it stays", "QUESTION", True),
     SlashCommand("init", "prompt.write_instructions", "Let the agent write AGENTS.md, for your review", "what matters"),
     SlashCommand("search", "search.search", "Search the project", "words, a name, or a question"),
     SlashCommand("fetch", "prompt.mention_page", "Add a web page to the prompt", "URL"),

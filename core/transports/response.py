@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from core.protocol import documents as d
 from core.protocol.commands import Reject
-from core.protocol.events import ModeName
+from core.protocol.events import AsideAnswered, ModeName
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Operation, Severity
@@ -208,6 +208,38 @@ def _list_findings(turn: TurnState, state: SessionState) -> tuple[ResponseFindin
             doubt=finding.doubt,
         )
         for finding in review.findings
+    )
+
+
+def build_aside_response(event: AsideAnswered, state: SessionState, *, timestamp: int) -> Response:
+    """Return the response object of a side question, which is no turn."""
+    documents = list[d.AnyDocument]()
+    if event.text:
+        documents.append(d.TextDocument(id="doc_001", sequence=1, content=event.text))
+    if event.problem:
+        error = d.ErrorMetadata(error_code="ASIDE_FAILED")
+        number = len(documents) + 1
+        documents.append(d.ErrorDocument(id=f"doc_{number:03}", sequence=number, content=event.problem, metadata=error))
+    return Response(
+        id=event.id,
+        conversation_id=f"conv_{state.session_id.partition('_')[2]}",
+        model=event.model or state.model,
+        mode=state.mode,
+        created=_format_time(timestamp),
+        status="error" if event.problem else "completed",
+        documents=tuple(documents),
+        usage=_to_usage(event.usage),
+        metadata=ResponseMetadata(
+            duration_ms=0,
+            tool_call_count=0,
+            turn_count=1,
+            stop_reason="failed" if event.problem else "done",
+            stop_message=event.problem,
+            session_id=state.session_id,
+            pending_changes=list_pending_changes(state),
+            pending_bulks=list_pending_bulks(state),
+            waits_for=(*state.approvals, *state.questions),
+        ),
     )
 
 

@@ -88,6 +88,7 @@ VARIABLES = {
         "conflicts": [{"path": "a.py", "lines": "lines 3-4", "reason": "the file was edited."}],
         "settled": ["b.py"],
     },
+    "aside": {"question": "Q", "changes": "a.py", "is_running": True, "is_repeated": True},
     "goal_judgement": {"condition": "C", "changes": "a.py", "checks": ["pytest: exit code 0"]},
     "reminders/goal": {"condition": "C", "command": "make test", "most": 10},
     "reminders/goal_unmet": {

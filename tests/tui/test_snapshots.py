@@ -7,6 +7,7 @@ import pytest
 from core.protocol import documents as d
 from core.protocol import events as e
 from core.protocol import queries as q
+from core.protocol.messages import Usage
 from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import (
     ContextItem,
@@ -322,3 +323,18 @@ def test_notes_that_wait_and_notes_that_are_kept(looks, size):
     )
     keys = ["slash", *"memory", "enter"]
     assert looks(recorded.opening(), size, keys=keys, answers={MemoryQuery: MemoryAnswer(notes=notes)})
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_answer_to_a_side_question(looks, size):
+    text = (
+        "We are at **two** of three steps:\n\n1. `tax.py` is pending.\n2. The tests have not been run.\n\n"
+        "| step | state |\n|---|---|\n| write | done |\n| test | open |\n\n```python\nRATE = 1.19\n```\n\n"
+        "Nothing else was asked."
+    )
+    usage = Usage(prompt_tokens=6_233, cached_tokens=6_112, completion_tokens=23, cost=0.0041)
+    questions = [
+        e.AsideAnswered(id=f"aside_{number}", question=question, text=text, model="openai/gpt-6.1-sol", usage=usage)
+        for number, question in enumerate(("Who calls it?", "Where are we, and what comes next?"))
+    ]
+    assert looks([*recorded.opening(), *questions], size, keys=["slash", *"btw", "enter"])

@@ -85,6 +85,11 @@ class PageText(Static):
     def on_resize(self, event: events.Resize) -> None:
         self.update(self._draw(event.size.width))
 
+    def redraw(self) -> None:
+        """Draw the text again, for the same width."""
+        if self.size.width:
+            self.update(self._draw(self.size.width))
+
 
 class PageDialog(Dialog[None]):
     """A page of text: the same for every width, or drawn for one."""

@@ -225,6 +225,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             ({"index"}, act.search.show_progress),
             ({"review"}, act.review.offer_commit),
             ({"commits"}, act.commits.show_progress),
+            ({"asides"}, act.asides.show_progress),
             ({"queue"}, act.prompt.show_queue),
             ({"status", "session", "review", "ask"}, act.attention.update),
         )

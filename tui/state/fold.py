@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from core.protocol import events
 from core.protocol.debug import FIXED_QUESTION, REPRODUCE_QUESTION
+from core.state.asides import AsideState
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.goals import format_check, format_end
 from core.state.loops import format_loop
@@ -327,6 +328,14 @@ def _show_loop(view: ViewState, envelope: events.Envelope, event: events.LoopSta
     view.transcript.add_notice(envelope, format_loop(event), hint=hint, level=level)
 
 
+def _add_to_aside(view: ViewState, _: events.Envelope, event: events.AsideDelta) -> None:
+    view.asides.setdefault(event.id, AsideState()).text += event.text
+
+
+def _finish_aside(view: ViewState, _: events.Envelope, event: events.AsideAnswered) -> None:
+    view.asides[event.id] = AsideState(event.question, event.text, event)
+
+
 def _report_findings(view: ViewState, envelope: events.Envelope, event: events.FindingsReported) -> None:
     summary = f"{count('finding', len(event.findings))} · /findings shows them" if event.findings else "nothing found"
     view.transcript.add_notice(envelope, f"review of {event.subject}: {summary}")
@@ -420,6 +429,8 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.SubagentMerged: (_SUBAGENT, _in_transcript(TranscriptState.show_merge)),
     events.ContextMeasured: (_STATUS, None),
     events.ContextCompacted: (_SAID, _show_compaction),
+    events.AsideDelta: (_topics("asides"), _add_to_aside),
+    events.AsideAnswered: (_topics("asides"), _finish_aside),
     events.GoalChecked: (_SAID, _show_goal_check),
     events.GoalEnded: (_SAID, _show_goal_end),
     events.LoopStarted: (_SAID, _show_loop),

@@ -24,7 +24,19 @@ from core.text.counting import count
 from tui.block import TranscriptBlock
 
 Topic = Literal[
-    "blocks", "review", "plan", "debug", "ask", "status", "files", "session", "queue", "index", "agents", "commits"
+    "blocks",
+    "review",
+    "plan",
+    "debug",
+    "ask",
+    "status",
+    "files",
+    "session",
+    "queue",
+    "index",
+    "agents",
+    "commits",
+    "asides",
 ]
 Topics = frozenset[Topic]
 NOTHING: Final[Topics] = frozenset()

@@ -11,6 +11,7 @@ from core.protocol.documents import Plan, Todo
 from core.protocol.events import BackgroundAgentInfo, IndexStatus
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Comment, Origin, VerdictRecord
+from core.state.asides import AsideState
 from core.state.debugging import DebugState
 from core.state.receipt import build_receipt
 from core.state.session import SessionState
@@ -98,7 +99,8 @@ class ViewState(SessionState):
     path, until the review displays them; `refused_edits`: ids of accepted edits that can't be committed; `index`:
     its progress; `client_count`: number of clients of the session; `background`: background agents; `commits`: the
     current commit; `stale_receipts`: turns whose receipt is outdated; `verifying`: the check that is being repeated,
-    "" = none, and `verifying_line` its last output; `loss`: why the session is no longer stored, "" = it is."""
+    "" = none, and `verifying_line` its last output; `loss`: why the session is no longer stored, "" = it is;
+    `asides`: side questions by id, in order."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -123,6 +125,7 @@ class ViewState(SessionState):
     verifying: str = ""
     verifying_line: str = ""
     loss: str = ""
+    asides: dict[str, AsideState] = field(default_factory=dict)
 
     def show_verification(self, _: events.Envelope, event: events.VerificationProgressed) -> None:
         """Update the progress of a repeated check."""

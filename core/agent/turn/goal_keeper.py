@@ -49,6 +49,16 @@ class GoalCheck(Struct, frozen=True):
     output: str = ""
 
 
+def render_changes(context: TurnContext) -> Iterator[str]:
+    """Yield every pending change with its diff, which is cut after some hundred lines, for a model."""
+    shadow = context.terminal.host.shadow
+    for path, change in sorted(context.state.changes.items()):
+        diff = shadow.diff(path, context=2)
+        lines = diff.lines[:_DIFF_LINES] if diff is not None else ()
+        text = "\n".join(f"{_MARKS.get(line.kind, ' ')}{line.text}" for line in lines)
+        yield mask_secrets(f"{path} ({change.operation}, +{change.added} -{change.removed})\n{text}")
+
+
 class GoalKeeper(Struct, eq=False):
     """Keeps a turn at work until the goal of its session is met, or can't be."""
 
@@ -128,7 +138,7 @@ class GoalKeeper(Struct, eq=False):
             content=render(
                 "goal_judgement",
                 condition=escape_tags(goal.condition),
-                changes=escape_tags(shorten_middle("\n\n".join(self._list_changes()), MAX_DIFF)),
+                changes=escape_tags(shorten_middle("\n\n".join(render_changes(self._context)), MAX_DIFF)),
                 checks=[escape_tags(line) for line in self._list_checks()],
             )
         )
@@ -141,14 +151,6 @@ class GoalKeeper(Struct, eq=False):
         return GoalCheck(
             "met" if match["word"] == "MET" else "unmet", reason, shorten_middle(answer.strip(), MAX_SHOWN)
         )
-
-    def _list_changes(self) -> Iterator[str]:
-        shadow = self._context.terminal.host.shadow
-        for path, change in sorted(self._context.state.changes.items()):
-            diff = shadow.diff(path, context=2)
-            lines = diff.lines[:_DIFF_LINES] if diff is not None else ()
-            text = "\n".join(f"{_MARKS.get(line.kind, ' ')}{line.text}" for line in lines)
-            yield mask_secrets(f"{path} ({change.operation}, +{change.added} -{change.removed})\n{text}")
 
     def _list_checks(self) -> list[str]:
         turns = self._context.state.turns[-1:]

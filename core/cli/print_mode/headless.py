@@ -57,7 +57,7 @@ from core.state.loops import LoopWish, parse_loop
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
-from core.transports.response import Response, build_refusal, build_response
+from core.transports.response import Response, build_aside_response, build_refusal, build_response
 from core.transports.session_client import SessionAttachments, SessionView, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
@@ -136,6 +136,8 @@ class _PrintRun:
         self._arguments = arguments
         self._prompt, self._goal = _find_goal(arguments, prompt)
         self._prompt, self._loop = _find_loop(arguments, self._prompt)
+        self._aside = _find_aside(arguments, prompt)
+        self._side_answer: ev.AsideAnswered | None = None
         schema = arguments.json_schema
         self._answer = JsonAnswer(read_schema(schema)) if schema is not None else None
         printer = PRINTERS[arguments.output_format]
@@ -181,7 +183,9 @@ class _PrintRun:
             self._tasks.spawn(self._watch_time(limit), name="time limit")
         try:
             rejection = await self._prepare(view)
-            return self._print_refusal(rejection) if rejection is not None else await self._finish(view)
+            if rejection is not None:
+                return self._print_refusal(rejection)
+            return await self._finish(view) if self._aside is None else await self._finish_aside(view)
         finally:
             await view.close()
             await self._tasks.cancel()
@@ -209,6 +213,8 @@ class _PrintRun:
         """Run the prompt, and repeat it while the answer is not the JSON that is required."""
         if self._loop is not None:
             return await self._repeat(view, self._loop)
+        if self._aside is not None:
+            return await self._ask_aside(view, self._aside)
         answer = self._answer
         prompt = self._prompt if answer is None else answer.add_request(self._prompt)
         for attempt in range(RETRIES + 1):
@@ -246,6 +252,22 @@ class _PrintRun:
         if len(state.turns) > turns:
             return None
         return cmd.Reject(code="loop_ended", message="the loop has ended before the prompt was sent.")
+
+    async def _ask_aside(self, view: SessionView, question: str) -> cmd.Reject | None:
+        reply = await self._engine.submit(cmd.AsideAsk(session=self._session, text=question))
+        if isinstance(reply, cmd.Reject):
+            return reply
+        await view.wait_until(lambda: self._side_answer is not None)
+        return None
+
+    async def _finish_aside(self, view: SessionView) -> int:
+        """Print the answer to a side question. What it says is the end of it: there is no turn."""
+        event = self._side_answer
+        assert event is not None
+        self._printer.end(build_aside_response(event, view.state, timestamp=now_ms()))
+        if event.problem:
+            return ExitCode.INTERRUPTED if self._interrupts else ExitCode.FAILED
+        return ExitCode.DONE
 
     def _build_submit(self, prompt: str) -> cmd.AnyCommand:
         if best := self._arguments.best:
@@ -341,6 +363,8 @@ class _PrintRun:
             self._stop_count_down()
         self._printer.event(envelope)
         match envelope.event:
+            case ev.AsideAnswered() as answer if self._aside is not None:
+                self._side_answer = answer
             case ev.ApprovalResolved(by="program") | ev.NetworkRefused():
                 self._is_refused = True
             case ev.ToolFinished(status="denied", tool=tool) if tool.rpartition(":")[2] in _COMMAND_TOOLS:
@@ -481,6 +505,20 @@ def _find_loop(arguments: PrintArguments, prompt: str) -> tuple[str, LoopWish | 
     if wish is None:
         raise ConfigError("a loop needs an interval and a prompt.", hint=LOOP_USAGE, code="loop_incomplete")
     return wish.prompt, wish
+
+
+def _find_aside(arguments: PrintArguments, prompt: str) -> str | None:
+    """Return the question of a prompt that begins with /btw, None = it is a prompt for a turn."""
+    word, _, question = prompt.partition(" ")
+    if word != "/btw":
+        return None
+    unfit = {"--goal": arguments.goal, "--best": arguments.best, "--json-schema": arguments.json_schema}
+    unfit |= {"--image": arguments.images, "--accept": arguments.accept}
+    if names := [name for name, value in unfit.items() if value]:
+        raise ConfigError(f"/btw starts no turn, so {names[0]} has no effect.", hint="Leave one of the two out.")
+    if not question.strip():
+        raise ConfigError("a side question needs words.", hint="/btw QUESTION", code="aside_incomplete")
+    return question.strip()
 
 
 def _lacks_key(turn: TurnState) -> bool:

@@ -20,6 +20,7 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
 from core.records import decode_json, parse_json
+from core.state.asides import describe_cost
 from core.state.findings import SEVERITIES
 from core.state.goals import format_check, format_end
 from core.state.loops import format_loop
@@ -182,6 +183,7 @@ class TextPrinter:
                 notes = (f"! {display_name(rule.path)}: {rule.note}" for rule in rules if rule.note)
                 self._print_notes(*(line for line in notes if line.removeprefix("! ") not in self._noted))
             case other:
+                self._print_aside(other)
                 self._print_notes(_describe_event(other))
 
     def _retry(self, event: ev.StepRetried) -> None:
@@ -239,6 +241,18 @@ class TextPrinter:
                 self._print_notes(*format_questions(asked))
             case _:
                 pass
+
+    def _print_aside(self, event: ev.AnyEvent) -> None:
+        """Print a piece of the answer to a side question; at its end what was not streamed of it."""
+        if not isinstance(event, ev.AsideDelta | ev.AsideAnswered):
+            return
+        printed = self._printed.setdefault(event.id, 0)
+        text = event.text[printed:] if isinstance(event, ev.AsideAnswered) else event.text
+        if text:
+            self._print_text(event.id, text)
+        if isinstance(event, ev.AsideAnswered):
+            self._release()
+            self._print_notes(describe_cost(event))
 
     def _fence(self, document: str, head: str, content: str) -> None:
         mark = "```"

@@ -32,6 +32,8 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.GoalStop: turns.prepare_goal_stop,
     cmd.LoopStart: loops.prepare_loop_start,
     cmd.LoopStop: loops.prepare_loop_stop,
+    cmd.AsideAsk: turns.prepare_aside,
+    cmd.AsideStop: turns.prepare_aside_stop,
     cmd.TurnSteer: turns.prepare_steer,
     cmd.TurnUnsteer: turns.prepare_unsteer,
     cmd.TurnInterrupt: turns.prepare_interrupt,

@@ -6,6 +6,7 @@ starts another turn.
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from contextlib import suppress
 from functools import partial
@@ -22,6 +23,7 @@ from core.engine.commands.findings import parse_review, prepare_review
 from core.engine.session.opening import record_branch
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
+from core.engine.turns.asides import answer_aside
 from core.engine.turns.goals import build_goal
 from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn, warm_on_return
 from core.engine.turns.project_survey import parse_init, render_init
@@ -36,6 +38,7 @@ from core.protocol.events import ContextDropped, DraftKept, GoalEnded, Notice, Q
 from core.protocol.queries import ContextItem
 from core.protocol.tools import OTHER_TOOLS
 from core.providers.base import AnswerForm
+from core.providers.hosted_agents import HostedAgentProvider
 
 MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has changed."
@@ -113,6 +116,29 @@ def prepare_goal_stop(session: Session, _: cmd.GoalStop) -> Effect:
     if goal is None or goal.reason:
         raise CommandRejected("there is no goal.", hint="/goal CONDITION sets one.", code="no_goal")
     return lambda: session.emit_outside_turn(GoalEnded(reason="stopped", message="You stopped the goal."))
+
+
+async def prepare_aside(session: Session, command: cmd.AsideAsk) -> Effect:
+    """Check a side question; its answer comes beside turns and effects. Raises `CommandRejected`, and the errors of the
+    model's route."""
+    check_text(command.text, "question")
+    if command.id in session.asides:
+        raise CommandRejected("this question is being answered.", code="aside_running")
+    route = await asyncio.to_thread(session.routes.open)
+    if isinstance(route.provider, HostedAgentProvider):
+        raise CommandRejected(
+            f"{route.id} is an agent of its own, which takes no questions beside its work.",
+            hint="Send it as a prompt, or choose a model.",
+            code="aside_unsupported",
+        )
+    work = partial(answer_aside, session, command.id or new_id("aside"), command.text.strip())
+    return partial(session.tasks.run_in_parallel, work, name="side question")
+
+
+def prepare_aside_stop(session: Session, command: cmd.AsideStop) -> Effect:
+    if (task := session.asides.get(command.id)) is None:
+        raise CommandRejected("no side question of this id is being answered.", code="aside_unknown")
+    return task.cancel
 
 
 async def prepare_steer(session: Session, command: cmd.TurnSteer) -> Effect:

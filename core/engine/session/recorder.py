@@ -23,7 +23,7 @@ from core.clock import now_ms
 from core.errors import StateError
 from core.permissions.audit import AuditLog
 from core.protocol import events as ev
-from core.protocol.events import DocumentDelta, Envelope, LossyEvent, StreamLagged, ToolOutput
+from core.protocol.events import AsideDelta, DocumentDelta, Envelope, LossyEvent, StreamLagged, ToolOutput
 from core.secrets import count_partial_secret, list_masked_values, mask_secrets
 from core.sessions.log import SessionLog
 from core.state.fold import apply_event
@@ -126,12 +126,12 @@ class EventRedactor:
     def redact_event(self, event: ev.AnyEvent) -> ev.AnyEvent | None:
         """Return the redacted event; None: all of its text is held back for now."""
         match event:
-            case ev.DocumentDelta(id=key) | ev.ToolOutput(call=key):
+            case ev.DocumentDelta(id=key) | ev.AsideDelta(id=key) | ev.ToolOutput(call=key):
                 text = self._redact_chunk(key, event.text)
                 return replace(event, text=text) if text else None
             case ev.DocumentFinished(document=document):
                 self._held_back.pop(document.id, None)
-            case ev.ToolFinished(call=key):
+            case ev.ToolFinished(call=key) | ev.AsideAnswered(id=key):
                 self._held_back.pop(key, None)
             case ev.TurnFinished():
                 self._held_back.clear()
@@ -153,7 +153,7 @@ class EventRedactor:
 
 
 class _LiveText(Struct, eq=False):
-    """Queued deltas of one document, or output of one call; joined only when the client takes them."""
+    """Queued deltas of one document or side answer, or output of one call; joined only when the client takes them."""
 
     first: Envelope
     key: tuple[type, str]
@@ -187,8 +187,8 @@ class Subscription(Struct, eq=False):
             self._dropped += isinstance(event, LossyEvent)
             return
         item: Envelope | _LiveText = envelope
-        if isinstance(event, DocumentDelta | ToolOutput):
-            key = (type(event), event.id if isinstance(event, DocumentDelta) else event.call)
+        if isinstance(event, DocumentDelta | AsideDelta | ToolOutput):
+            key = (type(event), event.call if isinstance(event, ToolOutput) else event.id)
             if self._merge(key, event.text):
                 return
             item = _LiveText(envelope, key, [event.text], len(event.text))

@@ -83,9 +83,9 @@ TITLE_LENGTH = 60
 class Session:
     """A session that is open in this process; see `opening`.
 
-    `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `context`: that of the
-    last turn, None before the first. `outward`: openers of capabilities that reach other sessions or servers; `offers`:
-    their descriptions for the model."""
+    `subagents`: the open sessions of its subagents, by id; `is_building`: they work on a plan. `asides`: side questions
+    that are being answered, by id. `context`: that of the last turn, None before the first. `outward`: openers of
+    capabilities that reach other sessions or servers; `offers`: their descriptions for the model."""
 
     web: WebFetcher | None = None  # created with the first page
     is_verifying = False  # a verification runs
@@ -127,6 +127,7 @@ class Session:
         self.turn_slot = TurnSlot(self._interrupt_turn)
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
+        self.asides: dict[str, asyncio.Task[object]] = {}
         self.is_building = False
         self.outward, self.offers = dict[Access, OpenCapability](), list[Offer]()
 

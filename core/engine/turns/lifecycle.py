@@ -97,7 +97,7 @@ async def _run_turn(session: Session, work: Work, prompt: str | None, origin: Tu
     reason: TurnEnd = "failed"
     message = ""
     try:
-        await _find_box_unattended(session)
+        await find_box_unattended(session)
         await session.routes.learn(load=True)
         context = session.context = build_context(session)
         context.origin = origin
@@ -159,7 +159,7 @@ def _update_permissions(session: Session) -> Settings:
     return permissions.settings
 
 
-async def _find_box_unattended(session: Session) -> None:
+async def find_box_unattended(session: Session) -> None:
     """Find the box where nobody can be asked, since the list of tools depends on it there."""
     if not session.user.is_interactive:
         await session.terminal.find_box()
@@ -288,7 +288,7 @@ async def _warm_up(session: Session) -> None:
         if not session.turn_slot.is_running:
             from core.agent.turn.prompt_setup import load_setup
 
-            await _find_box_unattended(session)
+            await find_box_unattended(session)
             await session.routes.learn()
             context = build_context(session)
             setup = await load_setup(context)

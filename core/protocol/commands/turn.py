@@ -129,6 +129,20 @@ class LoopStop(Command, frozen=True, kw_only=True, tag="loop.stop"):
     id: OptionalId = ""
 
 
+class AsideAsk(Command, frozen=True, kw_only=True, tag="aside.ask"):
+    """Ask the model about the session, also while a turn runs, without a message in its conversation. `id`: that of
+    `aside.answered`, "" = the engine chooses one."""
+
+    text: str
+    id: OptionalId = ""
+
+
+class AsideStop(Command, frozen=True, kw_only=True, tag="aside.stop"):
+    """Stop the answer to a side question."""
+
+    id: Id
+
+
 class TurnSteer(Command, frozen=True, kw_only=True, tag="turn.steer"):
     """`attachments`, `pasted` and `excluded`: as in `TurnSubmit`."""
 

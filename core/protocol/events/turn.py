@@ -332,6 +332,24 @@ class ContextMeasured(Event, frozen=True, kw_only=True, tag="context.measured"):
     cache_miss: str = ""
 
 
+class AsideDelta(LossyEvent, frozen=True, kw_only=True, tag="aside.delta"):
+    """Lossy: a piece of the answer to a side question."""
+
+    id: Id
+    text: str
+
+
+class AsideAnswered(IdEvent, frozen=True, kw_only=True, tag="aside.answered"):
+    """A side question (`/btw`) and its whole answer, which no request to a model carries. `problem`: why there is none,
+    or why it is not complete."""
+
+    question: str
+    text: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    problem: str = ""
+
+
 class GoalSet(Event, frozen=True, kw_only=True, tag="goal.set"):
     """The turns of the session go on until the `condition` holds: by `check`, a command that the program runs over the
     shadow, or without one by the judgement of a model that has not done the work. `max_rounds`: checks at most."""

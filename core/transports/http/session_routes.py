@@ -37,6 +37,8 @@ from core.transports.session_client import SessionView
 # command of the user, grants rights or raises a limit is not among them.
 DRIVING: Final[frozenset[type]] = frozenset(
     {
+        cmd.AsideAsk,
+        cmd.AsideStop,
         cmd.AttachmentAdd,
         cmd.BackgroundDelete,
         cmd.BackgroundMessage,

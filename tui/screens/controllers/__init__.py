@@ -13,7 +13,7 @@ from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.guide import GuideController
 from tui.screens.controllers.models import ModelController, ProviderController
 from tui.screens.controllers.modes import ModeController
-from tui.screens.controllers.pages import PageController
+from tui.screens.controllers.pages import AsideController, PageController
 from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
@@ -37,6 +37,7 @@ class ControllerSet:
         self.names = NameController(context, self.panes, self.search)
         self.editor = EditorController(context)
         self.copying = CopyController(context)
+        self.asides = AsideController(context, self.copying)
         self.commits = CommitController(context, self.editor, self.copying, self.panes)
         self.plan = PlanController(context, self.panes, self.editor)
         self.sessions = SessionController(context, self.plan)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from core.protocol import commands, queries
+from core.state.asides import AsideState
+from tui.dialogs.aside import AsideDialog
 from tui.dialogs.listings.context import ContextDialog, MemoryDialog, RulesDialog, SkillsDialog
 from tui.dialogs.listings.servers import ServersDialog
 from tui.dialogs.listings.settings import SettingsDialog
@@ -24,6 +27,7 @@ from tui.keymap import get_keymap, select_known_keys
 from tui.notices import describe_part
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.screens.controllers.attention import AttentionController
+from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.guide import GuideController
 from tui.screens.controllers.panes import PaneController
 from tui.search.key_help import KeyHelpDialog, list_scopes
@@ -33,6 +37,46 @@ from tui.text import fit_line
 from tui.themes.appearance import Appearance
 from tui.themes.building import FAMILIES, read_pygments_style, read_theme_files
 from tui.widgets.status_bar import describe_mode, describe_model, list_effort, list_facts
+
+
+class AsideController(Controller):
+    """Asks side questions, and shows their answers over the conversation."""
+
+    def __init__(self, context: ScreenContext, copying: CopyController) -> None:
+        super().__init__(context)
+        self._copying = copying
+        self._dialog: AsideDialog | None = None
+
+    def action_ask(self, question: str = "") -> None:
+        """Ask a side question; without words, show the answers of this session again."""
+        asides = self.context.state.asides
+        if question.strip():
+            identity = f"aside_{secrets.token_hex(8)}"
+            asides[identity] = AsideState(question.strip())
+            self.context.prompt.past.add(f"/btw {question}")
+            self.context.start(self._submit, identity, question.strip(), group="asides")
+        elif asides:
+            self._show(next(reversed(asides)))
+        else:
+            self.context.notify_user("Usage: /btw QUESTION", "It is answered beside the work.", is_error=True)
+
+    async def _submit(self, identity: str, question: str) -> None:
+        if await self.context.submit(commands.AsideAsk(text=question, id=identity)):
+            self._show(identity)
+        else:
+            self.context.state.asides.pop(identity, None)
+
+    def _show(self, identity: str) -> None:
+        self._dialog = AsideDialog(self.context.state.asides, identity, self._copying.copy, self._stop)
+        self.context.show(self._dialog)
+
+    def _stop(self, identity: str) -> None:
+        self.context.submit_soon(commands.AsideStop(id=identity))
+
+    def show_progress(self) -> None:
+        """Show what has come of an answer, if it is on screen."""
+        if self._dialog is not None and self._dialog.is_mounted:
+            self._dialog.show_answer()
 
 
 class PageController(Controller):
