@@ -191,6 +191,7 @@ class MainScreen(CurrentLayoutScreen[None]):
         self.controllers.prompt.show_queue()
         self.controllers.prompt.chips.refresh_soon()
         self.context.start(self._check_other_sessions, group="elsewhere", exclusive=True)
+        self.controllers.attention.recap_resumption()
         if self.controllers.panes.is_mounted or self.controllers.questions.is_mounted:
             self.show_changes(frozenset({"ask", "review", "plan", "debug", "files", "agents"}))
         if self._request.pane and not self._is_pane_shown:

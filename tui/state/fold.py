@@ -17,7 +17,7 @@ from core.state.goals import format_check, format_end
 from core.state.loops import format_loop
 from core.text.counting import count
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
-from tui.state.view import MAX_LIVE_RECORDS, ModelWait, PendingRetry, QuestionLocation, ViewState
+from tui.state.view import MAX_LIVE_RECORDS, ModelWait, PendingRetry, QuestionLocation, Resumption, ViewState
 
 RETRY_REASONS: Final = {
     "rate_limited": "rate limit",
@@ -258,7 +258,7 @@ def _set_todos(view: ViewState, _: events.Envelope, event: events.TodoChanged) -
 
 
 def _show_repair(view: ViewState, envelope: events.Envelope, event: events.SessionResumed) -> Topics | None:
-    view.loss = ""
+    view.loss, view.resumed = "", Resumption(envelope.at, envelope.at - view.updated)
     if event.repaired:
         view.transcript.add_notice(envelope, event.repaired)
     return None if event.repaired else NOTHING

@@ -29,6 +29,13 @@ class PendingRetry(NamedTuple):
     reason: str
 
 
+class Resumption(NamedTuple):
+    """The latest resumption of the session: its time, and the time since the event before it, both in ms."""
+
+    at: int
+    gap: int
+
+
 class ModelWait(NamedTuple):
     """The wait for the first words of a model call: the seq of its start, and the tokens of the prompt that the server
     has read, of so many (0 = not told)."""
@@ -100,7 +107,7 @@ class ViewState(SessionState):
     its progress; `client_count`: number of clients of the session; `background`: background agents; `commits`: the
     current commit; `stale_receipts`: turns whose receipt is outdated; `verifying`: the check that is being repeated,
     "" = none, and `verifying_line` its last output; `loss`: why the session is no longer stored, "" = it is;
-    `asides`: side questions by id, in order."""
+    `asides`: side questions by id, in order; `resumed`: None = it was not resumed."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -126,6 +133,7 @@ class ViewState(SessionState):
     verifying_line: str = ""
     loss: str = ""
     asides: dict[str, AsideState] = field(default_factory=dict)
+    resumed: Resumption | None = None
 
     def show_verification(self, _: events.Envelope, event: events.VerificationProgressed) -> None:
         """Update the progress of a repeated check."""

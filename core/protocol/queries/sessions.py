@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import Annotated, Final, Literal, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from core.ids import Id, OptionalId
 from core.protocol.base import Answer, Query
@@ -189,13 +189,15 @@ class ContextAnswer(Answer, frozen=True, kw_only=True, tag="context"):
 class NotificationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The way the user is called. `when`: "unfocused" = while another window has the focus. `terminal`: the form that
     the terminal is told in; `command`: the start of an argv, to which title and text are added. `title`: the window's
-    title says what is going on, `progress`: so does the tab (OSC 9;4)."""
+    title says what is going on, `progress`: so does the tab (OSC 9;4). `recap`: minutes of absence after which a row
+    says what happened, 0 = none does."""
 
     when: Literal["unfocused", "always", "never"] = "unfocused"
     terminal: NotificationForm = "auto"
     command: tuple[str, ...] = ()
     title: bool = True
     progress: bool = True
+    recap: Annotated[int, Meta(ge=0)] = 5
 
 
 class SettingsAnswer(Answer, frozen=True, kw_only=True, tag="settings"):

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import time
 from typing import Final, NamedTuple
 
 from textual.content import Content
@@ -17,8 +18,10 @@ from textual.widgets import Static
 
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.renames import list_changes
+from core.state.recap import describe_absence, describe_resume
 from core.text.counting import count
-from tui.screens.controller import Controller, ScreenContext
+from tui.block import TranscriptBlock
+from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.state import ViewState
 from tui.terminal.capabilities import detect_capabilities
 from tui.terminal.driver import TerminalDriver
@@ -27,7 +30,14 @@ from tui.themes.appearance import is_read_out
 
 PROGRAM: Final = "agent-tui"
 MAX_ANNOUNCEMENTS: Final = 3
+LONG_GAP: Final = 4 * 60 * 60_000  # ms after which a resumed session is told of
+FRESH: Final = 60_000  # ms; an older resumption is one of another screen
 COMMAND_TIMEOUT: Final = 10.0  # seconds that the user's command for a notification may take
+
+
+def read_clock() -> int:
+    """Return the time in ms."""
+    return round(time.time() * 1000)
 
 
 class Situation(NamedTuple):
@@ -86,11 +96,48 @@ class AttentionController(Controller):
         self._capabilities = detect_capabilities()
         self._situation = Situation()
         self._known_questions: frozenset[str] | None = None
+        self._left_at = 0  # ms; 0 = the user is here
+        self._is_adopted = False
+        self._resumed_at = 0  # the resumption that was told of last
 
     def adopt(self, settings: NotificationSettings) -> None:
         """Adopt the user's settings, and apply them."""
         self.settings = settings
         self._show()
+        if not self._is_adopted:
+            self._is_adopted = True
+            app = self.context.screen.app
+            self.context.screen.watch(app, "app_focus", self._note_focus, init=False)
+        self.recap_resumption()
+
+    def _note_focus(self, has_focus: bool) -> None:
+        """Note when the user leaves; when they are back after long enough, tell them what happened."""
+        now = read_clock()
+        if not has_focus:
+            self._left_at = now
+            return
+        since, self._left_at = self._left_at, 0
+        if since and self.settings.recap and now - since >= self.settings.recap * 60_000:
+            self._recap(describe_absence(self.context.state, since, now))
+
+    @in_worker("recap")
+    async def recap_resumption(self) -> None:
+        """Tell a user who resumes a session hours later what it was about."""
+        await self.context.bridge.wait_until_caught_up()
+        state = self.context.state
+        resumed = state.resumed
+        if not self._is_adopted or not self.settings.recap or resumed is None or resumed.at == self._resumed_at:
+            return
+        self._resumed_at = resumed.at
+        if resumed.gap >= LONG_GAP and read_clock() - resumed.at < FRESH:
+            self._recap(describe_resume(state, resumed.gap))
+
+    def _recap(self, text: str) -> None:
+        if text:
+            state = self.context.state
+            block = TranscriptBlock(f"recap:{read_clock()}", "notice", text=text, level="info")
+            state.transcript.add(block)
+            self.context.transcript.show(state.blocks)
 
     def update(self) -> None:
         """Report the session's state, and notify the user of news that need their attention."""
