@@ -40,6 +40,7 @@ _WORDS: Final = {
     "todo_write": ("Updating todos", "Updated todos"),
     "ask_question": ("Asking", "Asked"),
     "switch_mode": ("Asking to switch to mode", "Asked to switch to mode"),
+    "propose_goal": ("Proposing the goal", "Proposed the goal"),
     "propose_memory": ("Proposing to remember", "Proposed to remember"),
     "think": ("Thinking", "Thought"),
     "finish": ("Finishing", "Finished"),

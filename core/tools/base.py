@@ -262,6 +262,16 @@ class Editor(Reader, Protocol):
         """Return the text that a model makes of the request, checked to change nothing else. Raises `EditError`."""
 
 
+class GoalReply(Struct, frozen=True, kw_only=True):
+    """The answer to a proposed goal. `condition` "" = no goal was set; `words`: what the user said instead; `refusal`:
+    why nobody was asked, "" = the user was."""
+
+    condition: str = ""
+    check: str = ""
+    words: str = ""
+    refusal: str = ""
+
+
 class Asker(Protocol):
     """ASK: questions to the user; `request_mode` asks for consent to a mode switch."""
 
@@ -274,6 +284,9 @@ class Asker(Protocol):
         heading."""
 
     async def request_mode(self, mode: str, explanation: str) -> bool: ...
+
+    async def propose_goal(self, condition: str, check: str) -> GoalReply:
+        """Ask the user to set a goal, which a yes does."""
 
     async def propose_note(self, text: str, reason: str) -> None:
         """Ask the user to save a note about the project, without waiting. Raises `CommandRejected`."""

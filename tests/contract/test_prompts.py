@@ -40,6 +40,7 @@ VARIABLES = {
     },
     "skills": {"skills": ["pdf: Fill forms."], "others": ["xlsx"], "in_text": False},
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
+    "goals": {"text": "Proposes a goal."},
     "programs": {"text": "Runs a program."},
     "web": {"in_text": False, "fetches": True, "searches": True},
     "web_search_by_model": {"blocked": ["x.example"]},

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core.agent.context.program_offer import build_program_offer
+from core.agent.context.tool_offers import build_program_offer
 from core.config.settings import CommandSettings, ModelSettings, PermissionSettings, Settings
 from core.engine.export.trajectory import StepReader
 from core.modes import Mode

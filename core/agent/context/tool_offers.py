@@ -1,4 +1,4 @@
-"""The offer of programs (`run_code`), which are in no list: many conversations never need one."""
+"""The offers of tools that are in no list, since many conversations never need one: programs and proposed goals."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from core.prompts import load_tool_text, render
 from core.tools.builtin.terminal.run_terminal_cmd import RunCode
 
 TAG: Final = "available_programs"
+_GOAL_TOOL: Final = "propose_goal"
 
 
 def build_program_offer(context: TurnContext) -> Offer:
@@ -33,3 +34,18 @@ def _can_run(context: TurnContext) -> bool:
         return False
     is_on = name not in context.tools.disabled and permissions.find_tool_settings(name).enabled
     return is_on and permissions.is_tool_granted(name) and permissions.is_granted(Access.EXEC)
+
+
+def build_goal_offer(context: TurnContext) -> Offer:
+    """Build the offer to propose a goal, which is empty where nobody can agree to one."""
+
+    async def describe() -> str:
+        permissions = context.permissions
+        is_off = _GOAL_TOOL in context.tools.disabled or not permissions.find_tool_settings(_GOAL_TOOL).enabled
+        if is_off or not context.user.is_interactive or permissions.subagent_limits is not None:
+            return ""
+        if context.dialect != "native" or context.memory.variants.is_short(context.routes.current.id):
+            return ""
+        return render("goals", text=context.tools.describe(_GOAL_TOOL, load_tool_text(_GOAL_TOOL)))
+
+    return Offer("available_goals", describe)

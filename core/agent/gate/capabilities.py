@@ -29,7 +29,15 @@ from core.ids import new_id
 from core.modes import Access, Mode
 from core.permissions.approval import Approval
 from core.protocol.documents import Question, QuestionAnswer
-from core.protocol.events import ApprovalRequested, ModeChanged, ModeName, Notice, QuestionAsked, ToolOutput
+from core.protocol.events import (
+    ApprovalRequested,
+    GoalProposal,
+    ModeChanged,
+    ModeName,
+    Notice,
+    QuestionAsked,
+    ToolOutput,
+)
 from core.protocol.review import Origin
 from core.sandbox.results import CommandResult, JobReport
 from core.shell.command_host import CommandHost, CommandRequest
@@ -37,7 +45,8 @@ from core.shell.jobs import JobTable
 from core.shell.program_run import CallTools, ProgramRun
 from core.shell.python_repl import PythonRepl
 from core.shell.unsandboxed_run import STOPPED, build_requested_environment, run_unsandboxed
-from core.tools.base import EditRequest
+from core.state.goals import build_goal_question, find_accepted_goal
+from core.tools.base import EditRequest, GoalReply
 
 MAX_COMMAND_SECONDS = 600.0
 NOTE_HINT = "/memory keeps it for later sessions, or drops it."
@@ -53,6 +62,7 @@ class UserPrompter(Struct, eq=False):
     _host: CommandHost
     _call: str
     _lease: CallLease
+    is_subagent: bool = False
     title: str = ""
     questions: tuple[Question, ...] = ()
     answers: tuple[QuestionAnswer, ...] = ()
@@ -67,6 +77,24 @@ class UserPrompter(Struct, eq=False):
         request = QuestionAsked(id=new_id("ask"), call=self._call, questions=questions, title=title, lasting=True)
         self.answers = (await self._user.ask(request)).answers
         return self.answers
+
+    async def propose_goal(self, condition: str, check: str) -> GoalReply:
+        self._lease.check()
+        if self.is_subagent or not self._user.is_interactive:
+            reason = "A subagent has no goal of its own." if self.is_subagent else "Nobody can be asked here."
+            return GoalReply(refusal=reason)
+        goal, proposal = self._host.state.goal, GoalProposal(condition=condition, check=check)
+        question = build_goal_question(proposal, replaces=goal.condition if goal and not goal.reason else "")
+        self.questions = (question,)
+        request = QuestionAsked(
+            id=new_id("ask"), call=self._call, questions=self.questions, lasting=True, proposal=proposal
+        )
+        self.answers = (await self._user.ask(request)).answers
+        accepted = find_accepted_goal(request, self.answers)
+        if accepted is None:
+            return GoalReply(words=" ".join(answer.text for answer in self.answers).strip())
+        self._host.emit(accepted)
+        return GoalReply(condition=accepted.condition, check=accepted.check)
 
     async def propose_note(self, text: str, reason: str) -> None:
         self._lease.check()
@@ -252,7 +280,8 @@ class CapabilityFactory(Struct, frozen=True, kw_only=True):
                 reader.names, reader.search_project = self.names, self.search
                 return reader
             case Access.ASK:
-                return UserPrompter(self.approver.user, terminal.host, origin.call, lease)
+                is_subagent = permissions.subagent_limits is not None
+                return UserPrompter(self.approver.user, terminal.host, origin.call, lease, is_subagent)
             case Access.TODO | Access.PLAN:
                 return self.build_todo_editor(origin, lease, with_plans=access is Access.PLAN)
             case Access.EXEC | Access.JOB:

@@ -39,6 +39,7 @@ from core.protocol.queries import ContextItem
 from core.protocol.tools import OTHER_TOOLS
 from core.providers.base import AnswerForm
 from core.providers.hosted_agents import HostedAgentProvider
+from core.state.goals import find_accepted_goal
 
 MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has changed."
@@ -364,6 +365,8 @@ async def _apply_answers(
     if question_event.id not in session.state.questions:
         return  # answered meanwhile
     session.emit(answer_event)
+    if (goal := find_accepted_goal(question_event, answer_event.answers)) is not None:
+        session.emit_outside_turn(goal)
     if not answer_event.answers or not begins:
         return
     turn = session.state.current_turn

@@ -13,8 +13,8 @@ from core.agent.base.routes import Route, TurnRoutes
 from core.agent.context.memory import ModelMemory
 from core.agent.context.offers import Offer
 from core.agent.context.prefix import PromptSetup
-from core.agent.context.program_offer import build_program_offer
 from core.agent.context.skills import build_skill_offer
+from core.agent.context.tool_offers import build_goal_offer, build_program_offer
 from core.agent.context.turn_context import PROMPTED, AskAgent, BuildTarget, TurnContext, TurnOrigin
 from core.agent.gate.web_opening import build_web_offer, open_web
 from core.agent.mentions.sources import PromptSurroundings
@@ -228,6 +228,7 @@ def _install_context(session: Session, context: TurnContext) -> TurnContext:
         servers,
         build_web_offer(context),
         build_program_offer(context),
+        build_goal_offer(context),
         *session.offers,
     )
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}

@@ -106,15 +106,24 @@ class ApprovalResolved(IdEvent, frozen=True, kw_only=True, tag="approval.resolve
     pattern: str = ""
 
 
+class GoalProposal(Struct, frozen=True, kw_only=True):
+    """A goal that the agent proposes; see `GoalSet`."""
+
+    condition: str
+    check: str = ""
+
+
 class QuestionAsked(IdEvent, frozen=True, kw_only=True, tag="question.asked"):
     """`title`: what stands over the questions, "" = nothing. `lasting`: it stays open when its turn ends without an
-    answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent."""
+    answer, and when the program does; an answer that comes then begins a turn. `subagent`: who asks, "" = the agent.
+    `proposal`: a yes sets this goal (`core.state.goals`)."""
 
     call: str
     questions: tuple[Question, ...]
     title: str = ""
     lasting: bool = False
     subagent: str = ""
+    proposal: GoalProposal | None = None
 
 
 class QuestionAnswered(IdEvent, frozen=True, kw_only=True, tag="question.answered"):

@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 from core.errors import ToolInputInvalid
 from core.modes import Access, Mode
 from core.protocol.documents import Option, Question, QuestionAnswer
-from core.tools.base import Asker, Reader, ReadTool, Tool, ToolOutcome
+from core.tools.base import Asker, GoalReply, Reader, ReadTool, Tool, ToolOutcome
 
 FEWEST, MOST = 2, 4
 LONGEST_TEXT, LONGEST_LABEL = 2_000, 300  # In characters.
@@ -252,6 +252,48 @@ class SwitchMode(Tool[Asker], frozen=True, kw_only=True):
             return ToolOutcome(content=f"The user agreed: you are in {mode} mode now.", summary=f"now in {mode} mode")
         content = f"The user did not agree to {mode} mode. Continue in this mode, or say what you can't do in it."
         return ToolOutcome(content=content, summary="declined")
+
+
+class ProposeGoal(Tool[Asker], frozen=True, kw_only=True):
+    name: ClassVar[str] = "propose_goal"
+    access: ClassVar[Access] = Access.ASK
+    argument_names: ClassVar = {
+        **dict.fromkeys(("goal", "objective"), "condition"),
+        **dict.fromkeys(("command", "verification"), "check"),
+    }
+    ignores_unknown: ClassVar = True
+
+    condition: Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT, description="What has to hold at the end.")]
+    check: Annotated[
+        str, Meta(max_length=LONGEST_TEXT, description="A command that passes once it holds, if one can tell.")
+    ] = ""
+
+    def subject(self) -> str:
+        return shorten(self.condition, LONGEST_LABEL, placeholder=" …")
+
+    async def run(self, capability: Asker) -> ToolOutcome:
+        if not _strip_invisible(self.condition):
+            raise ToolInputInvalid("The condition is empty.", hint="Say what has to hold at the end.")
+        reply = await capability.propose_goal(self.condition.strip(), self.check.strip())
+        if reply.condition:
+            return ToolOutcome(content=_describe_goal(reply, self), summary="the goal is set")
+        if reply.refusal:
+            proof = f"run `{self.check.strip()}`" if self.check.strip() else "prove it by a command"
+            advice = f"Work until it holds all the same: {proof} before you stop, and say what came of it."
+            return ToolOutcome(content=f"{reply.refusal} No goal is set. {advice}", summary="nobody could be asked")
+        words = f" They said: {reply.words}" if reply.words else ""
+        content = f"The user set no goal.{words} Do the task without one, and do not propose it again."
+        return ToolOutcome(content=content, summary="declined")
+
+
+def _describe_goal(reply: GoalReply, proposed: ProposeGoal) -> str:
+    is_changed = (reply.condition, reply.check) != (proposed.condition.strip(), proposed.check.strip())
+    lead = "The user set another goal" if is_changed else "The user agreed: the goal is set"
+    check = f"The program runs `{reply.check}` over your changes" if reply.check else "A model judges"
+    return (
+        f"{lead}: {reply.condition}\n{check} whenever you would stop, and you go on until it is met. "
+        "Do not change what is checked to make it pass."
+    )
 
 
 class ThinkTool(ReadTool, frozen=True, kw_only=True):

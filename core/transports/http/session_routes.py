@@ -23,6 +23,7 @@ from core.protocol.documents import Plan, Todo
 from core.protocol.messages import Effort, Usage
 from core.protocol.review import Change, Verdict
 from core.providers.registry import names_file_or_command
+from core.state.goals import GOAL_QUESTION
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
 from core.transports.http.access import Grant
@@ -121,6 +122,8 @@ def find_needed_grant(command: cmd.AnyCommand) -> Grant:
     if any(names_file_or_command(model) for model in _list_models(command)):
         return Grant.APPROVE
     if _list_unasked(command):
+        return Grant.APPROVE
+    if isinstance(command, cmd.QuestionReply) and any(answer.question == GOAL_QUESTION for answer in command.answers):
         return Grant.APPROVE
     return Grant.DRIVE if type(command) in DRIVING else Grant.APPROVE
 

@@ -122,8 +122,11 @@ class Conversation:
         await self._view.close()
 
     def _find_open_question(self) -> ev.QuestionAsked | None:
-        """Return the question that the next message answers."""
-        questions = [question for question in self.state.questions.values() if not question.subagent]
+        """Return the question that the next message answers. A proposed goal needs the right to approve, which a
+        conversation has not: its check runs unasked."""
+        questions = [
+            question for question in self.state.questions.values() if not question.subagent and not question.proposal
+        ]
         return questions[-1] if questions else None
 
     async def finish_answer(self) -> Response:
