@@ -92,13 +92,14 @@ class RouteSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class RouteTable(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The jobs of models: conversation, application of edits, small tasks, embeddings, subagents."""
+    """The jobs of models: conversation, application of edits, small tasks, embeddings, subagents, advice."""
 
     chat: RouteSettings = RouteSettings()
     apply: RouteSettings = RouteSettings()
     small: RouteSettings = RouteSettings()
     embed: RouteSettings = RouteSettings()
     subagent: RouteSettings = RouteSettings()
+    advisor: RouteSettings = RouteSettings()
 
 
 class ModeSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

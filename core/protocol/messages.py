@@ -14,7 +14,7 @@ Effort = choices.Effort
 ServiceTier = choices.ServiceTier
 TierChoice = choices.TierChoice
 WireProtocol = Literal["chat", "responses", "messages"]
-ModelJob = Literal["chat", "apply", "small", "embed", "subagent"]
+ModelJob = Literal["chat", "apply", "small", "embed", "subagent", "advisor"]
 
 
 class Attachment(Struct, frozen=True, kw_only=True, omit_defaults=True):

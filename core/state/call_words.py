@@ -44,6 +44,7 @@ _WORDS: Final = {
     "propose_memory": ("Proposing to remember", "Proposed to remember"),
     "think": ("Thinking", "Thought"),
     "finish": ("Finishing", "Finished"),
+    "consult_advisor": ("Consulting the advisor:", "Consulted the advisor:"),
     "task": ("Giving a task", "Gave a task"),
     "call_tool": ("Calling", "Called"),
     "search_tools": ("Looking for tools", "Looked for tools"),

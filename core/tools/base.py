@@ -313,8 +313,19 @@ class SubagentReport(Struct, frozen=True, kw_only=True):
     attachments: tuple[PreparedAttachment, ...] = ()
 
 
+class Advice(Struct, frozen=True, kw_only=True):
+    """The advice of another model, its id, and what it cost in words ("" = unknown)."""
+
+    text: str
+    model: str
+    cost: str = ""
+
+
 class Spawner(Protocol):
-    """SPAWN: subagents."""
+    """SPAWN: subagents, and other models for one question."""
+
+    async def consult(self, question: str) -> Advice:
+        """Ask the advisor. Raises `ToolFailed`."""
 
     async def run(self, task: SubagentTask) -> SubagentReport:
         """Run a task to its end. Raises `ToolInputInvalid`, `ToolFailed`."""

@@ -42,7 +42,9 @@ COMMAND_TOOLS: Final = frozenset(
     {"run_terminal_cmd", "run_python", "run_code", "read_terminal", "write_terminal", "stop_terminal"}
 )
 # The tools that a program of `run_code` can't call: they end, nest or change what the program was allowed under.
-NOT_IN_PROGRAMS: Final = frozenset({"run_code", "task", "switch_mode", "propose_goal", "finish", "call_tool"})
+NOT_IN_PROGRAMS: Final = frozenset(
+    {"run_code", "task", "consult_advisor", "switch_mode", "propose_goal", "finish", "call_tool"}
+)
 
 
 async def _return_at_once(_: str) -> None:

@@ -39,6 +39,7 @@ ARGUMENTS = {
     "web_fetch": {"url": "http://127.0.0.1/"},
     "web_search": {"query": "x"},
     "fetch_rules": {"rules": ["AGENTS.md"]},
+    "consult_advisor": {"question": "Is this right?"},
     "propose_goal": {"condition": "The tests pass", "check": "true"},
     "propose_memory": {"note": "Tests need a database.", "why": "They failed without one."},
     "glob_file_search": {"glob_pattern": "*.py"},

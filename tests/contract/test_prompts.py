@@ -40,6 +40,8 @@ VARIABLES = {
     },
     "skills": {"skills": ["pdf: Fill forms."], "others": ["xlsx"], "in_text": False},
     "skill": {"called": "pdf", "path": "p/SKILL.md", "folder": "/p", "files": ["a.md"], "body": "Use the script."},
+    "advisors": {"model": "openai/gpt-6.2-sol", "text": "Asks it."},
+    "advisor_question": {"conversation": "C", "changes": "a.py", "question": "Q"},
     "goals": {"text": "Proposes a goal."},
     "programs": {"text": "Runs a program."},
     "web": {"in_text": False, "fetches": True, "searches": True},

@@ -40,6 +40,7 @@ JOB_NOTES: Final = {
     "small": "summaries",
     "embed": "search by meaning",
     "subagent": "todos in parallel",
+    "advisor": "consulted by the agent",
 }
 
 

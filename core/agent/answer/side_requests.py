@@ -15,7 +15,7 @@ from core.protocol.messages import Message, ModelJob, Usage, WireAnswer
 from core.providers.base import AnswerReport, HostedSearch, ModelRequest, TextDelta, UsageReport
 
 # The suffix of a job's key for the provider's cache.
-CONVERSATIONS: Mapping[ModelJob, str] = {"small": "notes", "apply": "apply"}
+CONVERSATIONS: Mapping[ModelJob, str] = {"small": "notes", "apply": "apply", "advisor": "advisor"}
 
 
 def record_usage(

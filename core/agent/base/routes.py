@@ -65,16 +65,17 @@ def estimate_nothing(_model_id: str) -> bool:
 class TurnRoutes(Struct, kw_only=True):
     """The routes of a turn. `current` answers; `chain`: the fallbacks in order, `current` among them.
 
-    `small`, `apply`: routes for these jobs, () = the model of the conversation. `find`: finds the route to a model
-    (id, effort) or raises `AgentTuiError`. `price` and `is_estimated`: the cost of a call in US dollars by the model's
-    id (None = unknown), and whether the price is that of a similar model. `answered`: ids of routes at which a model
-    has answered in the session.
+    `small`, `apply`: routes for these jobs, () = the model of the conversation; `advisor` () = there is none. `find`:
+    finds the route to a model (id, effort) or raises `AgentTuiError`. `price` and `is_estimated`: the cost of a call in
+    US dollars by the model's id (None = unknown), and whether the price is that of a similar model. `answered`: ids of
+    routes at which a model has answered in the session.
     """
 
     current: Route
     chain: tuple[Route, ...] = ()
     small: tuple[Route, ...] = ()
     apply: tuple[Route, ...] = ()
+    advisor: tuple[Route, ...] = ()
     find: Callable[[str, str], Route] | None = None
     price: Callable[[str, Usage], float | None] = price_nothing
     is_estimated: Callable[[str], bool] = estimate_nothing

@@ -1,4 +1,5 @@
-"""The offers of tools that are in no list, since many conversations never need one: programs and proposed goals."""
+"""The offers of tools that are in no list, since many conversations never need one: programs, proposed goals, an
+advisor."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from core.tools.builtin.terminal.run_terminal_cmd import RunCode
 
 TAG: Final = "available_programs"
 _GOAL_TOOL: Final = "propose_goal"
+_ADVISOR_TOOL: Final = "consult_advisor"
 
 
 def build_program_offer(context: TurnContext) -> Offer:
@@ -40,12 +42,30 @@ def build_goal_offer(context: TurnContext) -> Offer:
     """Build the offer to propose a goal, which is empty where nobody can agree to one."""
 
     async def describe() -> str:
-        permissions = context.permissions
-        is_off = _GOAL_TOOL in context.tools.disabled or not permissions.find_tool_settings(_GOAL_TOOL).enabled
-        if is_off or not context.user.is_interactive or permissions.subagent_limits is not None:
-            return ""
-        if context.dialect != "native" or context.memory.variants.is_short(context.routes.current.id):
+        if not context.user.is_interactive or not _can_call(context, _GOAL_TOOL):
             return ""
         return render("goals", text=context.tools.describe(_GOAL_TOOL, load_tool_text(_GOAL_TOOL)))
 
     return Offer("available_goals", describe)
+
+
+def build_advisor_offer(context: TurnContext) -> Offer:
+    """Build the offer of an advisor, which is empty where no model is set for it."""
+
+    async def describe() -> str:
+        advisors = context.routes.advisor
+        if not advisors or not _can_call(context, _ADVISOR_TOOL):
+            return ""
+        text = context.tools.describe(_ADVISOR_TOOL, load_tool_text(_ADVISOR_TOOL))
+        return render("advisors", model=advisors[0].id, text=text)
+
+    return Offer("available_advisors", describe)
+
+
+def _can_call(context: TurnContext, name: str) -> bool:
+    """True if the agent, not a subagent, can call a tool that is in no list."""
+    permissions = context.permissions
+    is_off = name in context.tools.disabled or not permissions.find_tool_settings(name).enabled
+    if is_off or permissions.subagent_limits is not None:
+        return False
+    return context.dialect == "native" and not context.memory.variants.is_short(context.routes.current.id)

@@ -110,11 +110,12 @@ class TurnContext(Struct, kw_only=True):
         """The window of the current model in tokens; 0 = not known."""
         return self.settings.context.window or self.routes.current.window
 
-    def build_side_requests(self) -> SideRequests:
-        """Build the sender of model calls outside the conversation; what they use counts in this turn."""
+    def build_side_requests(self, emit: Callable[[AnyEvent], None] | None = None) -> SideRequests:
+        """Build the sender of model calls outside the conversation; what they use counts in this turn. `emit` None: the
+        events of their usage are emitted as any other."""
         from core.agent.answer.side_requests import SideRequests  # a session is opened before any model is asked
 
-        return SideRequests(self.routes, self.budget, self.emit, self.id, private=self.is_private)
+        return SideRequests(self.routes, self.budget, emit or self.emit, self.id, private=self.is_private)
 
     def use_settings(self, settings: Settings) -> None:
         """Replace the settings at once, also for the running turn."""

@@ -30,7 +30,7 @@ from core.providers.base import LearningProvider
 from core.providers.catalog.capabilities import Capabilities, PriceStep
 from core.state.session import SessionState
 
-SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply")
+SIDE_JOBS: Final[tuple[ModelJob, ...]] = ("small", "apply", "advisor")
 _NO_CHAINS: Final[dict[ModelJob, tuple[Route, ...]]] = dict.fromkeys(("chat", *SIDE_JOBS), ())
 EFFORTS: Final[tuple[Effort, ...]] = get_args(Effort)
 NO_MODEL = "no model is chosen."
@@ -280,7 +280,7 @@ def _build_mode_rows(settings: Settings, models: ModelAccess, model: str) -> lis
 
 def _build_job_row(job: ModelJob, chat: str, settings: Settings, models: ModelAccess) -> RouteRow:
     route = settings.resolve_route(job)
-    if not route.model and job == "embed":
+    if not route.model and job in {"embed", "advisor"}:
         return RouteRow(job=job)
     row = _build_row(job, route.model or chat, route.effort, settings, models)
     return row if route.model else replace(row, own=False, fallback=())

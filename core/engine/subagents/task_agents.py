@@ -17,6 +17,7 @@ from core.agent.base.call_lease import CallLease
 from core.agent.base.prompt_tags import escape_tags
 from core.agent.context.turn_context import TurnContext
 from core.agent.gate.call_results import describe_unfinished
+from core.agent.turn.advice import ask_advisor
 from core.attachments.preparation import PreparedAttachment
 from core.engine.session.session import Session
 from core.engine.subagents.browser import TOOLS, open_browser
@@ -36,7 +37,7 @@ from core.protocol.events import MessageAppended, Notice, SubagentMerged, Subage
 from core.protocol.messages import ToolMessage
 from core.protocol.review import Origin
 from core.text.counting import count
-from core.tools.base import SubagentReport, SubagentTask
+from core.tools.base import Advice, SubagentReport, SubagentTask
 
 MAX_PICTURES: Final = 3  # in a report
 MAX_DESCRIBED: Final = 12_000  # characters of descriptions in every session's prompt: about 3,000 tokens
@@ -180,6 +181,13 @@ class TaskAgents:
         finally:
             self._running -= 1
 
+    async def consult(self, question: str) -> Advice:
+        """Ask the advisor. Raises `ToolFailed`."""
+        context = self._session.context
+        if context is None:
+            raise ToolFailed("No turn runs.")
+        return await ask_advisor(context, question)
+
     async def _run_child(
         self, context: TurnContext, child: Session, agent: AgentType, task: SubagentTask, call: str
     ) -> SubagentReport:
@@ -261,3 +269,7 @@ class TaskSpawner(Struct, frozen=True, eq=False):
     async def run(self, task: SubagentTask) -> SubagentReport:
         self._lease.check()
         return await self._agents.run(task, self._call)
+
+    async def consult(self, question: str) -> Advice:
+        self._lease.check()
+        return await self._agents.consult(question)

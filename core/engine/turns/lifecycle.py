@@ -14,7 +14,7 @@ from core.agent.context.memory import ModelMemory
 from core.agent.context.offers import Offer
 from core.agent.context.prefix import PromptSetup
 from core.agent.context.skills import build_skill_offer
-from core.agent.context.tool_offers import build_goal_offer, build_program_offer
+from core.agent.context.tool_offers import build_advisor_offer, build_goal_offer, build_program_offer
 from core.agent.context.turn_context import PROMPTED, AskAgent, BuildTarget, TurnContext, TurnOrigin
 from core.agent.gate.web_opening import build_web_offer, open_web
 from core.agent.mentions.sources import PromptSurroundings
@@ -229,6 +229,7 @@ def _install_context(session: Session, context: TurnContext) -> TurnContext:
         build_web_offer(context),
         build_program_offer(context),
         build_goal_offer(context),
+        build_advisor_offer(context),
         *session.offers,
     )
     context.outward = {**context.outward, Access.NET: open_web(context, session.open_fetcher)}
@@ -245,6 +246,7 @@ def _build_routes(session: Session, route: Route, memory: ModelMemory) -> TurnRo
         chain=routes.chains["chat"],
         small=routes.chains["small"],
         apply=routes.chains["apply"],
+        advisor=routes.chains["advisor"],
         find=routes.open,
         price=session.compute_cost,
         is_estimated=session.is_estimated,

@@ -168,6 +168,7 @@ BUILTIN: Final = (
     RegisteredTool(
         "run_code", f"{_TERMINAL}.run_terminal_cmd:RunCode", ("code_mode", "programmatic_tool_calling"), is_listed=False
     ),
+    RegisteredTool("consult_advisor", f"{_BUILTIN}.task:ConsultAdvisor", ("advisor",), is_listed=False),
     RegisteredTool("propose_goal", f"{_BUILTIN}.dialogue:ProposeGoal", ("set_goal",), is_listed=False),
     *(
         RegisteredTool(tool.name, tool.location, tool.aliases, is_listed=False)

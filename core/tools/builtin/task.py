@@ -1,4 +1,5 @@
-"""task: a task for a subagent, which has a separate context and a separate copy of the pending files."""
+"""Tools that have others work: `task` gives a task to a subagent, which has a separate context and a separate copy of
+the pending files; `consult_advisor` asks a stronger model."""
 
 from __future__ import annotations
 
@@ -76,3 +77,22 @@ class TaskTool(Tool[Spawner], frozen=True, kw_only=True):
         return ToolOutcome(
             content=report.text, summary=report.summary, failed=report.has_failed, attachments=report.attachments
         )
+
+
+class ConsultAdvisor(Tool[Spawner], frozen=True, kw_only=True):
+    name: ClassVar[str] = "consult_advisor"
+    access: ClassVar[Access] = Access.SPAWN
+    argument_names: ClassVar = dict.fromkeys(("prompt", "query", "task", "message"), "question")
+    ignores_unknown: ClassVar = True
+
+    question: Annotated[
+        str, Meta(min_length=1, max_length=20_000, description="What you want judged, with what you have tried.")
+    ]
+
+    def subject(self) -> str:
+        return shorten(self.question, _LONGEST_TITLE, placeholder=" …")
+
+    async def run(self, capability: Spawner) -> ToolOutcome:
+        advice = await capability.consult(self.question)
+        content = f"{advice.model} says:\n\n{advice.text}\n\n[It saw the conversation as text, but not the project.]"
+        return ToolOutcome(content=content, summary=" · ".join(filter(None, (advice.model, advice.cost))))
