@@ -39,7 +39,10 @@ def format_span(ms: int) -> str:
 
 
 def _describe_rest(state: SessionState) -> str:
-    last = f"You asked last: {_describe_turn(state.turns[-1])}." if state.turns else ""
+    own_turns = [turn for turn in state.turns if turn.cause == "prompt"]
+    last = f"You asked last: {_describe_turn(own_turns[-1])}." if own_turns else ""
+    if state.turns and state.turns[-1].cause != "prompt" and state.turns[-1].reason == "failed":
+        last = f"{last} The last turn failed.".strip()
     goal = state.goal
     if goal is not None:
         end = {"": "is being worked on", "met": "is met"}.get(goal.reason, "is not met")

@@ -13,6 +13,7 @@ from core.tools.base import Spawner, SubagentTask, Tool, ToolOutcome
 
 _PROMPTS = ("task", "message", "instructions")
 _LONGEST_TITLE = 60  # In characters.
+_LONGEST_QUESTION = 30  # In characters; the model and the cost stand behind it.
 
 
 class TaskTool(Tool[Spawner], frozen=True, kw_only=True):
@@ -90,7 +91,7 @@ class ConsultAdvisor(Tool[Spawner], frozen=True, kw_only=True):
     ]
 
     def subject(self) -> str:
-        return shorten(self.question, _LONGEST_TITLE, placeholder=" …")
+        return shorten(self.question, _LONGEST_QUESTION, placeholder=" …")
 
     async def run(self, capability: Spawner) -> ToolOutcome:
         advice = await capability.consult(self.question)

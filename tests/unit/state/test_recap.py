@@ -38,6 +38,13 @@ def test_an_absence_in_which_a_turn_ended_is_told_with_what_waits():
     )
 
 
+def test_turns_that_a_loop_began_are_counted_but_the_user_has_not_asked_them():
+    again = ev.TurnStarted(prompt="Look again", mode="agent", model="m", cause="loop", loop="loop_1")
+    state = state_after((1, start("Fix")), (2, end(1)), (10, again), (12, end(2)), (20, again), (22, end(2, "failed")))
+    text = describe_absence(state, 5 * MINUTE, 25 * MINUTE)
+    assert text == 'You were away for 20 minutes. 2 turns ended. You asked last: "Fix" (done). The last turn failed.'
+
+
 @pytest.mark.parametrize("since", [25, 21])
 def test_an_absence_in_which_nothing_ended_is_not_told(since):
     state = state_after((1, start("Fix")), (20, end(19, "failed")), (22, start("More")))
