@@ -259,7 +259,7 @@ async def test_the_table_is_printed_and_is_json_on_demand(tmp_path):
     lines = result.out.splitlines()
     assert lines[0].split() == ["job", "model", "effort", "window", "price", "fallback"]
     assert lines[1].split()[:3] == ["chat", "openai/qwen-a", "default"]
-    assert [row["job"] for row in json.loads(as_json.out)] == ["chat", "apply", "small", "embed", "subagent"]
+    assert [row["job"] for row in json.loads(as_json.out)] == ["chat", "apply", "small", "embed", "subagent", "advisor"]
 
 
 @pytest.mark.parametrize(

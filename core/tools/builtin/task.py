@@ -84,7 +84,6 @@ class ConsultAdvisor(Tool[Spawner], frozen=True, kw_only=True):
     name: ClassVar[str] = "consult_advisor"
     access: ClassVar[Access] = Access.SPAWN
     argument_names: ClassVar = dict.fromkeys(("prompt", "query", "task", "message"), "question")
-    ignores_unknown: ClassVar = True
 
     question: Annotated[
         str, Meta(min_length=1, max_length=20_000, description="What you want judged, with what you have tried.")
