@@ -23,9 +23,11 @@ from core.background.locations import get_agent_dir, make_agents_dir
 from core.background.records import ENDED, AgentRequest, BackgroundAgent, build_agent
 from core.background.session_archive import download_session, import_session
 from core.background.store import AgentStore
+from core.config.loading import load_settings
 from core.errors import CommandRejected, StateError
 from core.filesystem.removal import remove_tree
 from core.protocol.review import FileState
+from core.providers.registry import complete_model_id, split_model_id
 from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents
@@ -42,11 +44,24 @@ _PAUSE_SECONDS: Final = 0.05
 
 async def start_agent(store: AgentStore, request: AgentRequest, program: tuple[str, ...]) -> BackgroundAgent:
     """Queue an agent, and start a worker on this machine if needed. `program`: the argv prefix of this program, () =
-    workers are managed elsewhere. Raises `CommandRejected`, `StoreUnavailable`, `StateError`."""
-    agent = build_agent(request)
+    workers are managed elsewhere. Raises `CommandRejected`, `StoreUnavailable`, `StateError`, and `ConfigError` for a
+    model that can't be one."""
+    model = await asyncio.to_thread(_check_model, request.model, is_ours=not store.stores_sessions)
+    agent = build_agent(replace(request, model=model))
     await store.add(agent)
     wake_worker(store, program)
     return agent
+
+
+def _check_model(model: str, *, is_ours: bool) -> str:
+    """Return the whole id of a model. `is_ours`: a worker of this machine runs it, so that its provider is known."""
+    if not model:
+        return ""
+    settings = load_settings()
+    model = complete_model_id(model, settings)
+    if is_ours:
+        split_model_id(model, settings)
+    return model
 
 
 def wake_worker(store: AgentStore, program: tuple[str, ...]) -> None:

@@ -145,11 +145,17 @@ def parse_dollars(text: str) -> float:
 
 
 def parse_model(text: str) -> str:
-    """Check the form `provider/name`. The engine checks the provider, since that takes the configuration."""
-    provider, _, name = text.partition("/")
+    """Check the form `provider/name`, and return a model that is named without its provider as its maker's. The engine
+    checks the provider, since that takes the configuration."""
+    provider, slash, name = text.partition("/")
+    if not slash:
+        from core.providers.catalog.pricing import find_makers_id
+
+        if own_id := find_makers_id(text):
+            return own_id
     if not provider.strip() or not name.strip():
         raise argparse.ArgumentTypeError(
-            f"{text!r} is not a model; expected PROVIDER/NAME, such as openai/gpt-5 or ollama/qwen3"
+            f"{text!r} is not a model; expected PROVIDER/NAME, such as openai/gpt-5.4 or ollama/qwen3"
         )
     return text
 

@@ -255,7 +255,8 @@ class Engine:
     async def _choose_model(self, command: cmd.SessionOpen, services: EngineServices) -> str:
         if command.demo:
             return demo.build_model_id()
-        return command.model or self._options.model or await self._models.default(services.settings)
+        named_model = self._models.complete(command.model or self._options.model or "", services.settings)
+        return named_model or await self._models.default(services.settings)
 
     async def _resume_session(self, command: cmd.SessionResume) -> cmd.Ack:
         if command.session in self._sessions:

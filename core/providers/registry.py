@@ -81,11 +81,28 @@ def split_model_id(model_id: str, settings: Settings) -> tuple[str, str]:
         return provider, name
     hint = f"Valid: {', '.join(f'{provider_id}/NAME' for provider_id in valid[:-1])}, {SCRIPTED}/FILE."
     if not slash or not name:
+        from core.providers.catalog.pricing import find_makers_id
+
         text = f"{model_id!r} is not a model id: use PROVIDER/NAME."
+        own_id = "" if slash else find_makers_id(model_id)
+        hint = f"Did you mean {own_id}? {hint}" if own_id else hint
         raise ConfigError(text, hint=hint, code="model_invalid")
     suggestions = difflib.get_close_matches(provider.lower(), valid, n=1, cutoff=0.5)
     guess = f"Did you mean {suggestions[0]}/{name}? " if suggestions else ""
     raise ConfigError(f"there is no provider {provider!r}.", hint=guess + hint, code="provider_unknown")
+
+
+def complete_model_id(model_id: str, settings: Settings) -> str:
+    """Return the id of a model that is named without its provider, as `gpt-5.4`: that of its maker. Any other text is
+    returned unchanged. Raises `ConfigError` for a name that is not in the catalogue."""
+    if "/" in model_id or not model_id.strip():
+        return model_id
+    from core.providers.catalog.pricing import find_makers_id
+
+    if own_id := find_makers_id(model_id):
+        return own_id
+    split_model_id(model_id, settings)
+    return model_id
 
 
 def names_file_or_command(model_id: str) -> bool:

@@ -58,12 +58,22 @@ _WORDS: Final = {
     "web_fetch": ("Fetching", "Fetched"),
     "web_search": ("Searching the web for", "Searched the web for"),
 }
+# What was tried by a call that changed nothing.
+_ATTEMPTS: Final = {
+    "Edited": "Edit",
+    "Wrote": "Write",
+    "Deleted": "Delete",
+    "Renamed": "Rename",
+    "Undid an edit of": "Undo an edit of",
+}
 _OPERATIONS: Final = {"create": "Created", "edit": "Edited", "delete": "Deleted", "rename": "Renamed"}
 
 
-def describe_call(tool: str, *, is_running: bool) -> str:
+def describe_call(tool: str, *, is_running: bool, has_failed: bool = False) -> str:
     """Return the description of a call; the name of a foreign tool is returned unchanged."""
     running, ended_label = _WORDS.get(tool, (tool, tool))
+    if has_failed:
+        return _ATTEMPTS.get(ended_label, ended_label)
     return running if is_running else ended_label
 
 

@@ -85,6 +85,8 @@ async def test_a_client_reaches_nothing_outside_of_what_is_served_and_raises_no_
         "workspace_unclear": ({"repositoryUrl": "https://host/x.git", "workspacePath": str(project)},),
         "grant_missing": ({"limits": {"maxCost": 100.0}},),
         "request_invalid": ({"limits": {"maxcost": 1}}, {"model": 3}),
+        "model_invalid": ({"model": "nonsense-9"},),
+        "provider_unknown": ({"model": "nix/nonsense-9"},),
     }
     async with serving(project) as served, served.client(TOKENS.drive) as client, opened(open_store()) as store:
         for code, bodies in refused.items():
@@ -100,3 +102,10 @@ async def test_a_client_reaches_nothing_outside_of_what_is_served_and_raises_no_
         assert (await client.get(AGENTS)).json() == {"agents": []}
         assert (await client.get(f"{AGENTS}/{response.json()['id']}")).status_code == 404
         assert (await client.delete(f"{AGENTS}/{response.json()['id']}")).status_code == 404
+
+
+async def test_a_model_that_is_named_without_its_provider_is_found_in_the_catalogue(tmp_path, project):
+    async with serving(project) as served, opened(open_store()), served.client() as client:
+        request = {"taskDescription": "Add user authentication", "model": "claude-4-sonnet-thinking"}
+        started = (await client.post(AGENTS, json=request)).json()
+    assert started["request"]["model"] == "anthropic/claude-sonnet-4"

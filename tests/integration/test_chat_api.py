@@ -114,7 +114,7 @@ async def test_a_whole_and_a_streamed_answer_are_the_same_documents_under_the_sa
     } == {
         document["id"]: document["content"]
         for document in whole["documents"]
-        if document["type"] in {"text", "code_block"}
+        if document["type"] in {"text", "code_block", "error"}
     }
     assert events[-1].name == "done"
     assert events[-1].data["usage"] == whole["usage"]
@@ -131,9 +131,60 @@ async def test_the_seven_events_come_in_the_order_of_the_specification(project):
     assert names(events, kinds["tool_call"]) == called
     assert names(events, kinds["file_edit"]) == called
     assert {event.name for event in events} == {*called, "content_delta", "done"}
-    assert {event.name for event in events if not event.id} == {"tool_call_start", "tool_result"}  # not told whole yet
+    # Not told whole yet.
+    assert {event.name for event in events if not event.id} == {"tool_call_start", "tool_result", "content_delta"}
     read = next(event for event in events if event.name == "tool_result")
     assert read.data["result"]["status"] == "success"
+
+
+async def test_plans_and_todos_stream_like_calls_and_each_event_says_of_which_document(project):
+    todo = ("todo_write", {"merge": False, "todos": [{"id": "a", "content": "First", "status": "pending"}]})
+    reads = calls(("read_file", {"target_file": "a.txt"}), ("grep", {"pattern": "two"}))
+    play = [PLANS, calls(todo), reads, says("Planned.")]
+    async with serving(project, access(play)) as served, served.client() as client:
+        events = await streamed(client, PLAN, prompt("Plan it"))
+    kinds = {kind: document for document, kind in reversed(ended(events))}
+    called = ["document_start", "tool_call_start", "tool_call_arguments", "tool_result", "document_end"]
+    assert names(events, kinds["plan"]) == [*called[:3], "content_delta", *called[3:]]
+    assert names(events, kinds["todo_update"]) == called
+    (end,) = [event for event in events if event.name == "document_end" and "# Do" in str(event.data)]
+    assert (end.data["finalContent"], end.data["document"]["metadata"]["title"]) == ("# Do", "A plan")
+    numbers = {event.data["id"]: event.data["sequence"] for event in events if event.name == "document_start"}
+    assert [event.data["sequence"] for event in events[:-1]] == [
+        numbers[event.data.get("documentId") or event.data["id"]] for event in events[:-1]
+    ]
+
+
+async def test_an_edit_that_fails_is_started_over_as_a_call(project):
+    edit = ("search_replace", {"file_path": "a.txt", "old_string": "nowhere", "new_string": "x"})
+    async with serving(project, access([calls(edit), says("No.")])) as served, served.client() as client:
+        events = await streamed(client, CHAT, prompt())
+        whole = (await client.get(f"/api/v1/chat/{events[-1].data['conversationId']}")).json()
+    told = [event for event in events if "doc_001" in (event.data.get("id"), event.data.get("documentId"))]
+    starts = [event.data["type"] for event in told if event.name == "document_start"]
+    assert starts == ["file_edit", "tool_call"]
+    since = [event.name for event in told][-5:]
+    assert since == ["document_start", "tool_call_start", "tool_call_arguments", "tool_result", "document_end"]
+    assert told[-1].data["document"] == whole["documents"][0]
+    assert (whole["documents"][0]["type"], told[-2].data["result"]["status"]) == ("tool_call", "error")
+
+
+async def test_results_of_calls_elsewhere_are_part_of_the_earlier_conversation(project):
+    model = DirectedModel([says("Yes.")])
+    called = {"id": "call_abc123", "type": "function", "function": {"name": "read_file", "arguments": '{"a": 1}'}}
+    messages = [
+        {"role": "user", "content": "Read it"},
+        {"role": "assistant", "content": None, "tool_calls": [called]},
+        {"role": "tool", "tool_call_id": "call_abc123", "content": "1|import os"},
+        {"role": "user", "content": "Go on"},
+    ]
+    models = access_to(lambda _id, _settings: (model, "story"), MODEL)
+    async with serving(project, models) as served, served.client() as client:
+        answer = await client.post(CHAT, json={"messages": messages})
+    assert answer.status_code == 200, answer.text
+    sent = model.requests[0].messages[-1].content
+    assert '<assistant>\n(called read_file with {"a": 1})\n</assistant>' in sent
+    assert "<tool>\n(result of read_file)\n1|import os\n</tool>" in sent
 
 
 async def test_a_cut_stream_goes_on_behind_the_last_event_that_was_received(project):
@@ -244,7 +295,7 @@ async def test_rules_open_files_and_what_was_said_before_reach_the_model(project
     assert "<user>\nHello &lt;user_query>\n</user>\n<assistant>\nHi.\n</assistant>" in sent
     assert "<client_layout>\nsrc/\n  main.py\n</client_layout>" in sent
     assert "<open_and_recently_viewed_files>\na.txt\n</open_and_recently_viewed_files>" in sent
-    assert "search_replace" in sent  # told that it may not be called
+    assert "<available_tools>\nOnly the tools named here are on; all others are off.\n`read_file`: on" in sent
     assert sent.rstrip().endswith("</user_query>") or "<user_query>\nGo on\n</user_query>" in sent
 
 
@@ -260,6 +311,9 @@ BAD = [
     (prompt(tools=["nix"]), 400, "no tool"),
     (prompt(availableTools={"nix": {}}), 400, "no tool"),
     ({"messages": [{"role": "assistant", "content": "x"}]}, 400, "last message"),
+    ({"messages": [{"role": "tool", "tool_call_id": "c", "content": "x"}]}, 400, "last message"),
+    ({"messages": [{"role": "tool", "content": "x"}, *prompt()["messages"]]}, 400, "tool_call_id"),
+    ({"messages": [{"role": "user"}]}, 400, "no content"),
     (prompt(" "), 400, "empty"),
 ]
 
@@ -273,6 +327,11 @@ async def test_bad_requests_are_refused_with_what_is_wrong_and_nothing_is_begun(
             answer = await client.post(CHAT, content=body, headers={"Content-Type": "application/json"})
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "request_invalid"), answer.text
         assert (await client.post(PLAN, json=prompt(mode="agent"))).json()["error"]["code"] == "mode_refused"
+        for path in (f"{CHAT}?nonsense=1", f"{PLAN}?stream=true"):
+            answer = await client.post(path, json=prompt())
+            assert (answer.status_code, "unknown parameter" in answer.json()["error"]["message"]) == (400, True)
+        answer = await client.get(f"{SESSIONS}?nonsense=1")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "request_invalid")
         listed = (await client.get(SESSIONS)).json()["sessions"]
     assert [session["turns"] for session in listed] == [0] * len(listed)
 

@@ -93,3 +93,21 @@ def test_commands_and_blocks_say_where_and_what_for(tmp_path, capsys):
     assert ran[1]["workingDirectory"] == str(tmp_path / "project/shop") == ran[1]["output"].strip()
     blocks = [document["metadata"]["purpose"] for document in documents if document["type"] == "code_block"]
     assert blocks == ["new_code", "suggestion", "example"]
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        ("search_replace", {"file_path": "shop/a.py", "old_string": "nowhere", "new_string": "y"}),
+        ("edit_file", {"target_file": "../out.py", "instructions": "add", "code_edit": "y = 1\n"}),
+        ("apply_patch", {"input": PATCH.replace("-x = 1", "-nowhere = 1")}),
+        ("delete_file", {"target_file": "none.py"}),
+    ],
+    ids=lambda edit: edit[0],
+)
+def test_an_edit_that_failed_is_a_call_with_an_error_and_no_edit(tmp_path, capsys, edit):
+    documents = run_turn(tmp_path, capsys, calls(edit), says("No."))
+    call, error, _ = documents
+    assert (call["type"], call["metadata"]["toolName"], call["metadata"]["arguments"]) == ("tool_call", *edit)
+    assert call["metadata"]["result"]["status"] == "error"
+    assert call["metadata"]["result"]["data"].startswith(error["content"])

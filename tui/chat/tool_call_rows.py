@@ -113,7 +113,7 @@ def render_tool_call(block: TranscriptBlock, width: int, is_open: bool) -> list[
     document = block.document
     call = document.metadata if isinstance(document, documents.ToolCallDocument) else None
     tool = fit_line(call.tool_name if call else block.title or "tool", 40)
-    name = describe_call(tool, is_running=block.is_running)
+    name = describe_call(tool, is_running=block.is_running, has_failed=block.status in _STATUS_ROLES)
     subject = _format_subject(block, call).removeprefix(tool).strip(" ·")
     if name.startswith(_SERVER_TOOL) and subject:  # it is `server:tool`, the same in the words of the rules
         name, subject = subject, _format_values(call.arguments) if call else ""

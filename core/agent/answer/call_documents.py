@@ -5,6 +5,7 @@ A call that edited several files has one document per file; a failed call has a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -38,6 +39,7 @@ from core.protocol.documents import (
     ToolResult,
 )
 from core.protocol.messages import Attachment
+from core.protocol.review import Hunk
 from core.records import parse_json
 from core.shadow.content.blob_store import get_blob_path
 from core.shadow.diff.hunks import compare_texts
@@ -56,7 +58,6 @@ _KINDS = {
     Access.PLAN: "plan",
     Access.TODO: "todo_update",
 }
-_OPERATIONS: dict[str, FileOperation] = {"write": "create", "delete_file": "delete"}
 
 
 class FinishedCall(Struct, frozen=True, kw_only=True):
@@ -129,7 +130,8 @@ def _add_error(documents: TurnDocuments, finished_call: FinishedCall) -> None:
 def build_document(finished_call: FinishedCall) -> AnyDocument:
     """Build the finished document, that of the first file if the call edited several.
 
-    A failed call keeps its kind of document if that has a status, otherwise it becomes a `tool_call`."""
+    A failed call becomes a `tool_call` with its error, so that a document of an edit, a plan or todos is always one of
+    something that was done. A failed command keeps its kind: that of one that ran ended somehow, too."""
     id_, sequence = finished_call.document.id, finished_call.document.sequence
     match finished_call.detail:
         case FileEditDetail() as edit:
@@ -152,15 +154,8 @@ def _build_plain_document(finished_call: FinishedCall) -> AnyDocument:
     if finished_call.questions:
         metadata = ClarificationMetadata(questions=finished_call.questions, answers=finished_call.answers)
         return ClarificationDocument(id=id_, sequence=sequence, content=finished_call.title or None, metadata=metadata)
-    if finished_call.document.kind == "file_edit" and not finished_call.has_succeeded:
-        argument_paths = (finished_call.arguments.get(key) for key in ("file_path", "target_file", "path"))
-        path = next((str(value) for value in (*argument_paths, *finished_call.paths) if value), "")
-        operation = _OPERATIONS.get(finished_call.tool, "edit")
-        return _build_edit_document(
-            finished_call, FileEditDetail(path=path, operation=operation, content=finished_call.text)
-        )
     if finished_call.document.kind == "terminal_command" and not finished_call.has_succeeded:
-        command = str(finished_call.arguments.get("command", ""))
+        command = str(finished_call.arguments.get("command") or finished_call.arguments.get("code") or "")
         required_permissions = finished_call.arguments.get("required_permissions")
         requested_permissions = list_requested(required_permissions if isinstance(required_permissions, list) else ())
         terminal = TerminalDetail(
@@ -214,14 +209,27 @@ def _build_edit_document(finished_call: FinishedCall, edit: FileEditDetail) -> F
     return FileEditDocument(id=document.id, sequence=document.sequence, content=edit.content, metadata=metadata)
 
 
-def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
-    if diff is None or len(diff.old_string) + len(diff.new_string) <= MAX_SHOWN * 4:
-        return diff
-    return replace(
-        diff,
-        old_string=shorten_middle(diff.old_string, MAX_SHOWN),
-        new_string=shorten_middle(diff.new_string, MAX_SHOWN),
+def _build_diff(hunks: Sequence[Hunk], old_lines: Sequence[bytes], new_lines: Sequence[bytes]) -> FileEditDiff:
+    """Return the replaced region. A pure insertion takes in the line before it, or else the one behind it, so that
+    replacing the lines by their numbers loses nothing."""
+    first, last = hunks[0], hunks[-1]
+    start, end = first.old_start - 1, last.old_start - 1 + last.old_lines
+    new_start, new_end = first.new_start - 1, last.new_start - 1 + last.new_lines
+    if start >= end:
+        before = 1 if start and new_start else 0
+        behind = 0 if before or end >= len(old_lines) else 1
+        start, new_start, end, new_end = start - before, new_start - before, end + behind, new_end + behind
+    return FileEditDiff(
+        old_string=b"".join(old_lines[start:end]).decode("utf-8", "replace"),
+        new_string=b"".join(new_lines[new_start:new_end]).decode("utf-8", "replace"),
+        start_line=start + 1,
+        end_line=max(end, start + 1),
     )
+
+
+def _limit_diff(diff: FileEditDiff | None) -> FileEditDiff | None:
+    """Return the diff, None = it is too long: a shortened one would lose lines when it is applied."""
+    return None if diff is None or len(diff.old_string) + len(diff.new_string) > MAX_SHOWN * 4 else diff
 
 
 def _build_terminal_document(finished_call: FinishedCall, terminal: TerminalDetail) -> TerminalCommandDocument:
@@ -262,15 +270,7 @@ def _build_detail(edit: FileEditDetail, before: bytes, after: bytes) -> FileEdit
         return replace(edit, content=f"[binary, {len(after):,} bytes]", hunks=())
     diff = None
     if edit.operation in {"edit", "rename"} and edit.hunks:  # one region from the first hunk to the last
-        first, last = edit.hunks[0], edit.hunks[-1]
-        removed_lines = split_lines(before)[first.old_start - 1 : last.old_start - 1 + last.old_lines]
-        added_lines = split_lines(after)[first.new_start - 1 : last.new_start - 1 + last.new_lines]
-        diff = FileEditDiff(
-            old_string=b"".join(removed_lines).decode("utf-8", "replace"),
-            new_string=b"".join(added_lines).decode("utf-8", "replace"),
-            start_line=first.old_start,
-            end_line=max(first.old_start + len(removed_lines) - 1, first.old_start),
-        )
+        diff = _build_diff(edit.hunks, split_lines(before), split_lines(after))
     return replace(
         edit,
         content=(diff.new_string if diff else after.decode("utf-8", "replace"))[:MAX_CONTENT],

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import reduce
 from typing import Final
 
 from msgspec import Struct
@@ -21,6 +22,7 @@ from msgspec import Struct
 from core.agent.base.budget import SubagentLimits
 from core.agent.base.prompt_tags import escape_tags
 from core.config.settings import Settings, is_path_allowed, narrow_tool
+from core.edit_formats import EDIT_TOOLS
 from core.errors import PathRefused
 from core.modes import Access, Mode, is_granted
 from core.permissions.approval import Approval, find_named_hosts, hash_value, list_requested, list_services
@@ -65,6 +67,34 @@ ALWAYS_GRANTED = frozenset({"call_tool", "finish", "search_tools"})
 # Tools that are never offered, by the one whose settings and limits hold for them.
 STANDS_FOR: Final = {"insert_lines": "search_replace", "undo_edit": "search_replace", "read_many_files": "read_file"}
 PATH_ACCESSES = frozenset({Access.READ, Access.PROPOSE})
+
+
+class ToolFamily(Struct, frozen=True, kw_only=True):
+    """Tools that do the same, by several names. A request that names one of `heads` means all of it: what it allows
+    holds for `members`, what it limits for `limited`, too. A tool that the request names itself has its own settings.
+    """
+
+    heads: frozenset[str]
+    members: frozenset[str]
+    limited: frozenset[str] = frozenset()
+    label: str = ""
+
+
+_EDITORS: Final = frozenset(tool.name for tool in EDIT_TOOLS)
+FAMILIES: Final = (
+    ToolFamily(
+        heads=_EDITORS,
+        members=_EDITORS | {"write", "edit_notebook"},
+        limited=frozenset({"delete_file", "rename_symbol"}),
+        label="every tool that edits or writes files",
+    ),
+    ToolFamily(
+        heads=frozenset({"run_terminal_cmd"}),
+        members=frozenset({"run_python", "run_code"}),
+        limited=frozenset({"write_terminal"}),
+        label="every tool that runs programs",
+    ),
+)
 
 
 class WeighedRequest(Struct, frozen=True):
@@ -237,10 +267,18 @@ class CallPermissions(Struct):
         return configured if requested is None else narrow_tool(configured, requested)
 
     def _find_requested(self, name: str) -> ToolSettings | None:
-        """Return the request's settings of a tool, None = it has none. "*" does not cover `ALWAYS_GRANTED`, without
-        which no work can end."""
+        """Return the request's settings of a tool: its own, else those of its family, else those of "*"; None = it has
+        none. "*" does not cover `ALWAYS_GRANTED`, without which no work can end."""
+        if name in self.requested_tools:
+            return self.requested_tools[name]
         others = None if name in ALWAYS_GRANTED else self.requested_tools.get(OTHER_TOOLS)
-        return self.requested_tools.get(name, others)
+        for family in FAMILIES:
+            named = [self.requested_tools[head] for head in sorted(family.heads & self.requested_tools.keys())]
+            if named and name in family.members:
+                return reduce(narrow_tool, named)
+            if named and name in family.limited:
+                return reduce(narrow_tool, named, others or ToolSettings())
+        return others
 
     def explain_tool_refusal(self, name: str, access: Access) -> str | None:
         """Explain why the settings forbid every call of a tool; None: they do not."""
@@ -269,11 +307,13 @@ class CallPermissions(Struct):
             names = sorted({*names, *(name for name in self.requested_tools if name != OTHER_TOOLS)})
         for name in names:
             limits = self.find_tool_settings(name)
+            families = (family.label for family in FAMILIES if name in family.heads & self.requested_tools.keys())
+            label = f"`{name}`{''.join(f', and with it {family_label}' for family_label in families)}"
             if not limits.enabled:
-                lines.append(f"`{name}`: off")
+                lines.append(f"{label}: off")
                 continue
             if (narrowing := _describe_narrowing(limits)) or name in self.requested_tools:
-                lines.append(f"`{name}`: {narrowing or 'on, as usual'}")
+                lines.append(f"{label}: {narrowing or 'on, as usual'}")
         return escape_tags("\n".join(lines))
 
     def describe_tool_narrowing(self, name: str) -> str:

@@ -46,12 +46,14 @@ async def prepare_best_run(session: Session, command: cmd.BestRun) -> Effect:
     if not Mode(session.state.mode).rules.keeps_effects:
         message = f"in {session.state.mode.capitalize()} mode no changes are kept that could be compared."
         raise CommandRejected(message, hint="Switch to Agent mode first.", code="mode_keeps_nothing")
-    for model in dict.fromkeys(filter(None, command.models)):
-        await asyncio.to_thread(session.services.models.resolve, model, session.settings)
+    access = session.services.models
+    models = tuple(access.complete(model, session.settings) if model else "" for model in command.models)
+    for model in dict.fromkeys(filter(None, models)):
+        await asyncio.to_thread(access.resolve, model, session.settings)
     turn_submit = cmd.TurnSubmit(session=command.session, text=command.text)
     surroundings = PromptSurroundings(items=await find_prompt_items(session, turn_submit, text))
     await reserve_turn(session)
-    best = BestOf(session, text, command.models, surroundings)
+    best = BestOf(session, text, models, surroundings)
     return partial(start_turn, session, partial(best.run, prompt=text), text)
 
 

@@ -100,7 +100,8 @@ def prepare_tier(session: Session, command: cmd.TierSet) -> Effect:
 
 async def prepare_model(session: Session, command: cmd.ModelSet) -> Effect:
     """Set the model, only for the current mode if that has its own model."""
-    models, model = session.services.models, command.model
+    models = session.services.models
+    model = await asyncio.to_thread(models.complete, command.model, session.settings)
     await asyncio.to_thread(models.resolve, model, session.settings)
 
     async def set_model() -> None:

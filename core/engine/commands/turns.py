@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -18,6 +19,7 @@ from core.agent.context.history_parts import list_history_parts
 from core.agent.context.token_meter import TokenMeter
 from core.agent.context.turn_context import PROMPTED, TurnOrigin
 from core.agent.mentions.sources import PromptSurroundings
+from core.config.settings import narrow_tool
 from core.engine.commands.attachments import check_labels_accepted, check_pictures_accepted
 from core.engine.commands.findings import parse_review, prepare_review
 from core.engine.session.opening import record_branch
@@ -36,10 +38,11 @@ from core.protocol import commands as cmd
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.events import ContextDropped, DraftKept, GoalEnded, Notice, QuestionAnswered, QuestionAsked
 from core.protocol.queries import ContextItem
-from core.protocol.tools import OTHER_TOOLS
+from core.protocol.tools import OTHER_TOOLS, ToolSettings
 from core.providers.base import AnswerForm
 from core.providers.hosted_agents import HostedAgentProvider
 from core.state.goals import find_accepted_goal
+from core.tools.toolset import Toolset
 
 MAX_TEXT: Final = 4_000_000  # characters
 LOOK_AGAIN: Final = "Look at /context again: it has changed."
@@ -76,7 +79,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
 
     def start() -> None:
         record_branch(session)
-        session.call_permissions.requested_tools = command.available_tools
+        session.call_permissions.requested_tools = resolve_tool_names(session.tools, command.available_tools)
         if goal is not None:
             session.emit_outside_turn(goal)
         if expanded_prompt is not None and expanded_prompt.opened is not None:
@@ -86,8 +89,17 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
     return start
 
 
+def resolve_tool_names(tools: Toolset, limits: Mapping[str, ToolSettings]) -> dict[str, ToolSettings]:
+    """Return the limits by the tools' own names. A tool that is named twice is limited by both."""
+    resolved = dict[str, ToolSettings]()
+    for name, settings in limits.items():
+        own_name = tools.resolve_name(name)
+        resolved[own_name] = narrow_tool(resolved[own_name], settings) if own_name in resolved else settings
+    return resolved
+
+
 def _check_tools(session: Session, command: cmd.TurnSubmit) -> None:
-    tool_names = {name: name for name in command.available_tools if name != OTHER_TOOLS}
+    tool_names = {session.tools.resolve_name(name): name for name in command.available_tools if name != OTHER_TOOLS}
     if unknown := session.tools.explain_unknown(tool_names):
         raise CommandRejected(unknown[0], code="tool_unknown")
 

@@ -237,11 +237,11 @@ class UpdateReader:
         if call.document.kind == "terminal_command":
             return [self._build_command(call, is_error=is_error)]
         diffs = call.list_diffs()
-        if call.document.kind == "file_edit" and (diffs or call.locations):
+        if call.document.kind == "file_edit" and not is_error and (diffs or call.locations):
             open_documents = [call.document, *(self._documents.open("file_edit", title=call.title) for _ in diffs[1:])]
             edits = diffs or [{"path": _read_location(call.locations[0])}]
             return [
-                self._build_edit(call, edit, open_document, is_error=is_error)
+                self._build_edit(call, edit, open_document)
                 for edit, open_document in zip(edits, open_documents, strict=False)
             ]
         metadata = d.ToolCallMetadata(
@@ -265,9 +265,7 @@ class UpdateReader:
         )
         return d.TerminalCommandDocument(id=call.document.id, sequence=call.document.sequence, metadata=metadata)
 
-    def _build_edit(
-        self, call: HostedCall, diff: Mapping[str, Any], open_document: OpenDocument, *, is_error: bool
-    ) -> d.AnyDocument:
+    def _build_edit(self, call: HostedCall, diff: Mapping[str, Any], open_document: OpenDocument) -> d.AnyDocument:
         old, new = diff.get("oldText"), diff.get("newText")
         operation: d.FileOperation = "create" if "newText" in diff and old is None else "edit"
         path = self._make_relative(str(diff.get("path", "")))
@@ -278,7 +276,6 @@ class UpdateReader:
             language=detect_language(path),
             tool_name=self._name(call),
             tool_call_id=call.id,
-            status="error" if is_error else "success",
             added=added_count,
             removed=removed_count,
         )

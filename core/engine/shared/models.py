@@ -18,6 +18,12 @@ def _resolve(model: str, settings: Settings) -> tuple[Provider, str]:
     return resolve_provider(model, settings)
 
 
+def _complete(model: str, settings: Settings) -> str:
+    from core.providers.registry import complete_model_id
+
+    return complete_model_id(model, settings)
+
+
 def _compute_cost(model: str, usage: Usage) -> float | None:
     from core.providers.catalog.pricing import compute_cost
 
@@ -64,12 +70,14 @@ class ModelAccess(Struct, frozen=True, kw_only=True):
     """Functions that give access to models; tests replace them.
 
     `resolve(id, settings)`: the provider and its own name of the model; raises `ConfigError`, `ProviderError`.
+    `complete(id, settings)`: the id of a model that is named without its provider; raises `ConfigError`.
     `cost` in US dollars, None = not known, `estimated` = by the price of a similar model; `price_step`: the size of a
     prompt above which it costs more. `window` in tokens, 0 = not known. `capabilities(id, settings)` asks nobody
     over the network. `preload` may be slow. `default(settings)`: the model when none was chosen, "" = none.
     """
 
     resolve: Callable[[str, Settings], tuple[Provider, str]] = _resolve
+    complete: Callable[[str, Settings], str] = _complete
     cost: Callable[[str, Usage], float | None] = _compute_cost
     estimated: Callable[[str], bool] = _is_estimated
     price_step: Callable[[str], PriceStep] = _find_step

@@ -72,9 +72,9 @@ class Viewing(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class EarlierMessage(Struct, frozen=True, kw_only=True):
-    """A message of a conversation that a client had elsewhere."""
+    """A message of a conversation that a client had elsewhere. `tool`: the result of a call."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "tool"]
     text: str
 
 

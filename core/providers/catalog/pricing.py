@@ -21,7 +21,13 @@ from msgspec import Struct
 
 from core.patterns import compile_lazily
 from core.protocol.messages import Usage
-from core.providers.catalog.capabilities import LOCAL, ListPrice, PriceStep, find_canonical_capabilities
+from core.providers.catalog.capabilities import (
+    LOCAL,
+    ListPrice,
+    PriceStep,
+    find_canonical_capabilities,
+    is_chat_model,
+)
 from core.records import decode_json
 
 PRICES_FILE: Final = Path(__file__).with_name("prices.json")
@@ -33,6 +39,17 @@ _TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
     "$": str.endswith,
     "*": str.__contains__,
     "/": lambda name, pattern: re.search(pattern, name) is not None,
+}
+_THINKING: Final = "-thinking"  # a choice of how to ask, which some programs count to the name
+_WORD: Final = compile_lazily(r"[a-z]+|[0-9]+")
+# Owners in the table, and our ids of their APIs.
+_OWN_APIS: Final = {
+    "anthropic": "anthropic",
+    "openai": "openai",
+    "google": "gemini",
+    "mistral": "mistral",
+    "deepseek": "deepseek",
+    "x-ai": "xai",
 }
 _LISTED: Final = frozenset({"openai", "anthropic"})
 
@@ -48,6 +65,10 @@ class NamePattern(Struct, frozen=True, array_like=True):
         if self.kind in _TESTS:
             return _TESTS[self.kind](name, self.text)
         return (any if self.kind == "|" else all)(part.matches(name) for part in self.parts)
+
+    def list_texts(self) -> tuple[str, ...]:
+        """Return the names in the pattern; the first is the API's own."""
+        return (self.text, *(text for part in self.parts for text in part.list_texts()))
 
 
 class Rate(Struct, frozen=True, array_like=True):
@@ -143,6 +164,19 @@ def find_model(name: str, provider: str = "") -> PricedModel | None:
     candidates = dict.fromkeys((name, _COMPACT_DATE.sub(r"-\1-\2-\3", name)))
     models = ((model, candidate) for candidate in candidates for owner in owners for model in owner.models)
     return next((model for model, candidate in models if model.names.matches(candidate)), None)
+
+
+def find_makers_id(name: str) -> str:
+    """Return `provider/name` at the maker's own API for a model's bare name in any of its spellings (`gpt-5.4`,
+    `claude-4.6-opus`), "" = the table has no such model."""
+    name = name.strip().lower()
+    model = find_model(name)
+    owner = next((owner for owner in load_table().values() if model in owner.models), None)
+    if model is None or owner is None or owner.id not in _OWN_APIS or not is_chat_model(name):
+        return ""
+    words = sorted(_WORD.findall(name.removesuffix(_THINKING)))
+    spellings = (text for text in model.names.list_texts() if sorted(_WORD.findall(text)) == words)
+    return f"{_OWN_APIS[owner.id]}/{next(spellings, name).rstrip('@')}"
 
 
 def compute_list_price(name: str, provider: str, usage: Usage, moment: datetime | None = None) -> float | None:

@@ -174,6 +174,7 @@ class Router:
 
 async def _read_arguments(route: HttpRoute, request: Request) -> dict[str, Any]:
     """Read the parameters and the body of a request. Raises `HttpRefused` if they do not match their types."""
+    _refuse_unknown_parameters(route, request)
     values: dict[str, str] = {}
     for name, place in route.places.items():
         sources = {"path": request.path_params, "query": request.query_params, "header": request.headers}
@@ -190,6 +191,18 @@ async def _read_arguments(route: HttpRoute, request: Request) -> dict[str, Any]:
     except msgspec.DecodeError as problem:
         raise HttpRefused(400, "request_invalid", _describe_mismatch(problem, part)) from None
     return arguments
+
+
+def _refuse_unknown_parameters(route: HttpRoute, request: Request) -> None:
+    """Raise `HttpRefused` for a parameter of the query that a route of the API does not have: ignored, it would seem to
+    work. The scripts of pages read the queries of those."""
+    if not route.path.startswith("/api/"):
+        return
+    known_names = [name for name, place in route.places.items() if place == "query"]
+    for name in request.query_params:
+        if name not in known_names:
+            listing = f"It takes {', '.join(known_names)}." if known_names else "It takes none in the query."
+            raise HttpRefused(400, "request_invalid", f"query: unknown parameter {name[:100]!r}.", hint=listing)
 
 
 @cache

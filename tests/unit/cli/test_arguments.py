@@ -78,6 +78,10 @@ def test_a_model_of_any_provider_may_be_named(model):
     assert parse(["--model", model]).model == model
 
 
+def test_a_model_without_its_provider_is_its_makers():
+    assert parse(["--model", "gpt-5.4"]).model == "openai/gpt-5.4"
+
+
 @pytest.mark.parametrize("stdin", [Terminal(), None])
 def test_a_printed_run_without_any_prompt_is_refused(monkeypatch, capsys, stdin):
     monkeypatch.setattr("sys.stdin", stdin)
@@ -108,7 +112,7 @@ def test_the_engine_takes_the_options_of_a_session(project):
         (["doctor", "-p", "x"], "doctor takes no options"),
         (["--probe"], "--probe works only with doctor"),
         (["--mode", "yolo"], "invalid choice: 'yolo'"),
-        (["--model", "gpt-5"], "expected PROVIDER/NAME"),
+        (["--model", "nonsense"], "expected PROVIDER/NAME"),
         (["--model", "openai/"], "is not a model"),
         (["--model", "/gpt-5"], "is not a model"),
         (["--resume", "../../etc"], "not a session id"),

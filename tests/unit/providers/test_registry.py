@@ -10,6 +10,7 @@ from core.providers.connection.keys import store_key
 from core.providers.openai.provider import OpenAIProvider
 from core.providers.registry import (
     build_endpoint,
+    complete_model_id,
     find_base_url,
     find_kind,
     find_wire,
@@ -193,3 +194,28 @@ def test_responses_is_spoken_with_openai_itself_and_where_the_configuration_says
         "ollama": "chat",
         "anthropic": "messages",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("claude-4.6-opus", "anthropic/claude-opus-4-6"),
+        ("claude-opus-4.6", "anthropic/claude-opus-4-6"),
+        ("claude-4-sonnet-thinking", "anthropic/claude-sonnet-4"),
+        ("claude-opus-4-5-20251101", "anthropic/claude-opus-4-5-20251101"),
+        ("gpt-5.4", "openai/gpt-5.4"),
+        ("GPT-5-4", "openai/gpt-5.4"),
+        ("gpt-5.4-2026-03-05", "openai/gpt-5.4-2026-03-05"),
+        ("grok-4.20", "xai/grok-4.20"),
+        ("openrouter/x-ai/grok-4.20", "openrouter/x-ai/grok-4.20"),
+        ("", ""),
+    ],
+)
+def test_a_model_without_its_provider_is_its_makers(name, expected):
+    assert complete_model_id(name, Settings()) == expected
+
+
+@pytest.mark.parametrize("name", ["nonsense-9", "gpt-nonsense", "text-embedding-3-small", "claude"])
+def test_a_name_that_is_not_in_the_catalogue_is_refused(name):
+    with pytest.raises(ConfigError, match="is not a model id"):
+        complete_model_id(name, Settings())

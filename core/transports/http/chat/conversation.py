@@ -9,16 +9,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from typing import Final
 
 from msgspec import structs
 
+from core.config.settings import narrow_tool
 from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.client import Client
 from core.protocol.documents import Question, QuestionAnswer
 from core.protocol.queries import IdleAnswer, IdleQuery, ToolsAnswer, ToolsQuery
-from core.protocol.tools import ToolSettings
+from core.protocol.tools import OTHER_TOOLS, ToolRow, ToolSettings
 from core.state.session import SessionState
 from core.text.well_formed import encode_record
 from core.transports.http.chat.requests import PICTURE_REFUSED, ChatPrompt
@@ -26,6 +28,15 @@ from core.transports.http.chat.stream_events import ChatProjection, StreamEvent,
 from core.transports.http.sse import DONE, encode_event
 from core.transports.response import Response
 from core.transports.session_client import SessionAttachments, SessionView, require_ack, require_answer
+
+# Names of documents that are not names of tools.
+DOCUMENT_TOOLS: Final = {
+    "terminal_command": "run_terminal_cmd",
+    "plan": "create_plan",
+    "todo_update": "todo_write",
+    "clarification": "ask_question",
+}
+PLANNING_TOOLS: Final = ("create_plan", "update_plan", "ask_question")
 
 
 class Conversation:
@@ -97,19 +108,15 @@ class Conversation:
 
     async def _build_tool_limits(self, prompt: ChatPrompt) -> dict[str, ToolSettings]:
         """Return the limits of tools in the turn. Raises `CommandRejected` for a tool that does not exist."""
-        if prompt.tool_names is None:
-            return prompt.tool_limits
+        if prompt.tool_names is None and not prompt.tool_limits:
+            return {}
         answer = require_answer(await self._client.query(ToolsQuery(session=self._session)))
-        rows = answer.tools if isinstance(answer, ToolsAnswer) else ()
-        names = {alias: row.name for row in rows for alias in (row.name, *row.aliases)}
-        if unknown := [tool_name for tool_name in prompt.tool_names if tool_name not in names]:
-            listing = ", ".join(sorted(row.name for row in rows))
-            raise CommandRejected(
-                f"there is no tool {unknown[0][:100]!r}.", hint=f"There are {listing}.", code="tool_unknown"
-            )
-        allowed = {names[tool_name] for tool_name in prompt.tool_names}
-        off = {row.name: ToolSettings(enabled=False) for row in rows if row.name not in allowed and not row.server}
-        return {**prompt.tool_limits, **off}
+        own_names = _list_names(answer.tools if isinstance(answer, ToolsAnswer) else ())
+        for name in (*(prompt.tool_names or ()), *prompt.tool_limits):
+            if name not in own_names:
+                hint = f"There are {', '.join(sorted(set(own_names.values()) - {OTHER_TOOLS}))}."
+                raise CommandRejected(f"there is no tool {name[:100]!r}.", hint=hint, code="tool_unknown")
+        return _combine_limits(prompt, own_names)
 
     async def _attach(self, files: Iterable[cmd.AttachmentAdd]) -> tuple[str, ...]:
         return await self._labels.attach(structs.replace(file, session=self._session) for file in files)
@@ -206,6 +213,32 @@ class Conversation:
             self._asked = True
         if events and is_new:
             self._ready.append((envelope.seq, events))
+
+
+def _list_names(rows: Iterable[ToolRow]) -> dict[str, str]:
+    """Return the tools' own names by all names: of other agents, and of the documents about their calls."""
+    own_names = {alias: row.name for row in rows for alias in row.aliases}
+    return {OTHER_TOOLS: OTHER_TOOLS, **own_names, **DOCUMENT_TOOLS, **{row.name: row.name for row in rows}}
+
+
+def _combine_limits(prompt: ChatPrompt, own_names: Mapping[str, str]) -> dict[str, ToolSettings]:
+    """Return the limits by the tools' own names. If the prompt names its only tools, all others are off; a plan can be
+    handed in, and a question asked, wherever one is asked for."""
+    limits = dict[str, ToolSettings]()
+    for name, settings in prompt.tool_limits.items():
+        own_name = own_names[name]
+        limits[own_name] = narrow_tool(limits.get(own_name, ToolSettings()), settings)
+    if prompt.tool_names is None:
+        return limits
+    named = {own_names[name] for name in prompt.tool_names}
+    if prompt.mode == "plan":
+        named |= set(PLANNING_TOOLS)
+    off = {name: structs.replace(settings, enabled=False) for name, settings in limits.items() if name not in named}
+    return {
+        OTHER_TOOLS: ToolSettings(enabled=False),
+        **off,
+        **{name: limits.get(name, ToolSettings()) for name in sorted(named)},
+    }
 
 
 def _encode(seq: int, events: list[StreamEvent]) -> list[bytes]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Annotated, Final, Literal
 
@@ -89,26 +89,47 @@ def decode_picture(url: str, name: str) -> bytes:
     return picture
 
 
-class ChatMessage(ApiRecord, frozen=True, kw_only=True):
-    """One message of the conversation. Those of the system are rules."""
+class CalledFunction(ApiRecord, frozen=True, kw_only=True):
+    """A function and its arguments, which are JSON as text."""
 
-    role: Literal["system", "user", "assistant"]
+    name: str
+    arguments: str = ""
+
+
+class EarlierCall(ApiRecord, frozen=True, kw_only=True):
+    """A call in an earlier answer."""
+
+    id: str
+    function: CalledFunction
+    type: Literal["function"] = "function"
+
+
+class ChatMessage(ApiRecord, frozen=True, kw_only=True):
+    """One message of the conversation. Those of the system are rules; those of tools are results of earlier calls."""
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: Annotated[
-        str | tuple[TextPart | ImagePart, ...],
+        str | tuple[TextPart | ImagePart, ...] | None,
         Meta(description="Plain text, Markdown; or parts. Pictures are parts of messages of the user's."),
-    ]
+    ] = None
+    tool_calls: Annotated[tuple[EarlierCall, ...], Meta(description="Of an answer: what it called.")] = field(
+        name="tool_calls", default=()
+    )
+    tool_call_id: Annotated[str, Meta(description="Of a result: the id of the call.")] = field(
+        name="tool_call_id", default=""
+    )
 
     @property
     def text(self) -> str:
         """The text of the message, "" = it has only pictures."""
         if isinstance(self.content, str):
             return self.content
-        return "\n".join(part.text for part in self.content if isinstance(part, TextPart))
+        return "\n".join(part.text for part in self.content or () if isinstance(part, TextPart))
 
     @property
     def picture_urls(self) -> tuple[str, ...]:
         """The URLs of the pictures in the message."""
-        parts = () if isinstance(self.content, str) else self.content
+        parts = () if isinstance(self.content, str) else self.content or ()
         return tuple(part.image_url.url for part in parts if isinstance(part, ImagePart))
 
 
@@ -141,9 +162,9 @@ class ToolAvailability(ApiRecord, frozen=True, kw_only=True):
 
 
 class PromptMessage(Struct, frozen=True):
-    """A message of the user or the model, with its pictures decoded."""
+    """A message of the user or the model, or the result of a call, with its pictures decoded."""
 
-    role: Literal["user", "assistant"]
+    role: Literal["user", "assistant", "tool"]
     text: str
     pictures: tuple[cmd.AttachmentAdd, ...] = ()
 
@@ -189,7 +210,8 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
         """Return the prompt. Slow where there are pictures: call it in a thread. Raises `CommandRejected` for a request
         that no conversation can send."""
         if self.messages[-1].role != "user":
-            raise CommandRejected("the last message has to be the user's.", code="prompt_missing")
+            hint = "Tools run here: a result is sent only as part of an earlier conversation."
+            raise CommandRejected("the last message has to be the user's.", hint=hint, code="prompt_missing")
         check_open_files(self.context.open_files)
         *earlier, message = self._list_messages()
         system_texts = [system.text for system in self.messages if system.role == "system"]
@@ -212,7 +234,10 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
         many."""
         messages: list[PromptMessage] = []
         count = 0
+        names_by_call: dict[str, str] = {}
         for index, message in enumerate(self.messages):
+            _check_parts(message, index)
+            names_by_call |= {call.id: call.function.name for call in message.tool_calls}
             urls = message.picture_urls
             if urls and message.role != "user":
                 raise CommandRejected(f"messages[{index}] has a picture; only the user's can.", code=PICTURE_REFUSED)
@@ -224,9 +249,28 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
                 for url, name in zip(urls, names, strict=True)
             )
             if message.role != "system":
-                messages.append(PromptMessage(message.role, message.text, pictures))
+                messages.append(PromptMessage(message.role, _describe_message(message, names_by_call), pictures))
             count += len(urls)
         return messages
+
+
+def _check_parts(message: ChatMessage, index: int) -> None:
+    """Raise `CommandRejected` for a message whose fields do not belong to its role."""
+    if message.tool_calls and message.role != "assistant":
+        raise CommandRejected(f"messages[{index}] has tool_calls; only an answer can.", code="message_invalid")
+    if (message.role == "tool") != bool(message.tool_call_id):
+        rule = "a result names its call (tool_call_id), and nothing else does"
+        raise CommandRejected(f"messages[{index}]: {rule}.", code="message_invalid")
+    if message.content is None and not message.tool_calls:
+        raise CommandRejected(f"messages[{index}] has no content.", code="message_invalid")
+
+
+def _describe_message(message: ChatMessage, names_by_call: Mapping[str, str]) -> str:
+    """Return the text of a message, with the calls of an answer, or the call of a result, in words."""
+    if message.role == "tool":
+        return f"(result of {names_by_call.get(message.tool_call_id, message.tool_call_id)})\n{message.text}"
+    calls = (f"(called {call.function.name} with {call.function.arguments or '{}'})" for call in message.tool_calls)
+    return "\n".join(filter(None, (message.text, *calls)))
 
 
 def check_open_files(paths: Sequence[str]) -> None:

@@ -1,8 +1,9 @@
 """The seven events of a streamed answer, projected from the events of a turn.
 
-A document has the same id in the stream and in the response. When a model call failed and is repeated, the documents of
-the failed attempt are void: their ids are used again, and a second `document_start` with an id starts that document
-over. A document that has not ended when the answer is done is void, too.
+A document has the same id in the stream and in the response. Calls run in parallel, so that events of several
+documents may be mixed: each event names its document by id and by `sequence`. A second `document_start` with an id
+starts that document over: when a model call failed and is repeated, and when a document turns out to be of another
+type, as an edit that failed is a `tool_call`. A document that has not ended when the answer is done is void.
 
 `docs/stream.schema.json` is generated from these records (`python -m core.transports.http.chat.stream_events`).
 """
@@ -32,7 +33,8 @@ from core.transports.response import (
 
 _TEXT_KINDS: Final = frozenset({"text", "code_block", "code_reference"})
 WAITS: Final = "You have a question: your next message in the conversation answers it."
-_CALL_KINDS: Final = frozenset({"tool_call", "file_edit", "terminal_command"})
+_CALL_KINDS: Final = frozenset({"tool_call", "file_edit", "terminal_command", "plan", "todo_update", "clarification"})
+_WHOLE_KINDS: Final = frozenset({"plan", "clarification", "error"})  # their text is known at their end only
 
 
 class StreamEvent(Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
@@ -55,6 +57,7 @@ class ContentDelta(StreamEvent, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "content_delta"
     document_id: str
+    sequence: int = 0
     delta: str
 
 
@@ -63,6 +66,7 @@ class ToolCallStart(StreamEvent, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "tool_call_start"
     document_id: str
+    sequence: int = 0
     tool_name: str
     tool_call_id: str
 
@@ -83,6 +87,7 @@ class ToolCallArguments(StreamEvent, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "tool_call_arguments"
     document_id: str
+    sequence: int = 0
     arguments: dict[str, Any]
     approval: WaitingApproval | UnsetType = UNSET
 
@@ -92,6 +97,7 @@ class ToolResultEvent(StreamEvent, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "tool_result"
     document_id: str
+    sequence: int = 0
     result: d.ToolResult
 
 
@@ -100,6 +106,7 @@ class DocumentEnd(StreamEvent, frozen=True, kw_only=True):
 
     name: ClassVar[str] = "document_end"
     document_id: str
+    sequence: int = 0
     final_content: str | UnsetType = UNSET
     document: ResponseDocument | UnsetType = UNSET
 
@@ -150,7 +157,7 @@ class ChatProjection:
             case ev.DocumentStarted() if event.kind != "reasoning":
                 events = [self._start_document(event)]
             case ev.DocumentDelta() if self._kinds.get(event.id) in _TEXT_KINDS:
-                events = [ContentDelta(document_id=self._name(event.id), delta=event.text)]
+                events = [ContentDelta(**self._refer(event.id), delta=event.text)]
             case ev.ToolRequested() if self._kinds.get(event.document) in _CALL_KINDS:
                 events = self._start_call(event.document, event.tool, event.call, _parse_arguments(event.arguments))
             case ev.ApprovalRequested():
@@ -172,6 +179,10 @@ class ChatProjection:
     def _name(self, document: str) -> str:
         return f"doc_{self._numbers[document]:03}"
 
+    def _refer(self, document: str) -> dict[str, Any]:
+        """Return the fields of an event that name its document."""
+        return {"document_id": self._name(document), "sequence": self._numbers[document]}
+
     def _start_document(self, event: ev.DocumentStarted) -> StreamEvent:
         used_numbers = set(self._numbers.values())
         number = next(candidate for candidate in range(1, len(used_numbers) + 2) if candidate not in used_numbers)
@@ -185,10 +196,10 @@ class ChatProjection:
 
     def _start_call(self, document: str, tool: str, call: str, arguments: dict[str, Any]) -> list[StreamEvent]:
         self._calls[document] = (tool, call, arguments)
-        name = self._name(document)
+        place = self._refer(document)
         return [
-            ToolCallStart(document_id=name, tool_name=tool, tool_call_id=call),
-            ToolCallArguments(document_id=name, arguments=arguments),
+            ToolCallStart(**place, tool_name=tool, tool_call_id=call),
+            ToolCallArguments(**place, arguments=arguments),
         ]
 
     def _request_approval(self, event: ev.ApprovalRequested) -> list[StreamEvent]:
@@ -196,27 +207,36 @@ class ChatProjection:
             id=event.id, kind=event.kind, subject=event.subject, reason=event.reason, options=event.options
         )
         return [
-            ToolCallArguments(document_id=self._name(document), arguments=arguments, approval=waiting)
+            ToolCallArguments(**self._refer(document), arguments=arguments, approval=waiting)
             for document, (_, call, arguments) in self._calls.items()
             if call == event.call and document in self._numbers
         ]
 
     def _finish_document(self, document: Any) -> list[StreamEvent]:
-        number, kind = self._numbers[document.id], self._kinds[document.id]
-        name = self._name(document.id)
-        full_document = structs.replace(document, id=name, sequence=number)
-        if kind == "text" and isinstance(document, d.TextDocument):
-            return [DocumentEnd(document_id=name, final_content=document.content or "")]
+        place, kind = self._refer(document.id), str(document.__struct_config__.tag)
+        full_document = structs.replace(document, id=place["document_id"], sequence=place["sequence"])
+        if kind == "text":
+            return [DocumentEnd(**place, final_content=document.content or "")]
         events: list[StreamEvent] = []
-        if (result := _find_result(document)) is not None:
-            if document.id not in self._calls:  # it is a part of a call that began with another document
-                events += self._start_call(document.id, *_describe_call(document))
-            events.append(ToolResultEvent(document_id=name, result=result))
-        final = document.content if isinstance(document, d.CodeBlockDocument | d.CodeReferenceDocument) else None
+        if kind != self._kinds[document.id]:
+            events.append(self._restart_document(document.id, kind))
+        if document.id not in self._calls and (call := _describe_call(document)) is not None:
+            events += self._start_call(document.id, *call)  # it was not told yet, or is a part of another's call
+        if kind in _WHOLE_KINDS and document.content:
+            events.append(ContentDelta(**place, delta=document.content))
+        if document.id in self._calls:
+            events.append(ToolResultEvent(**place, result=_build_result(document)))
+        final = document.content if kind in _TEXT_KINDS | _WHOLE_KINDS else None
         return [
             *events,
-            DocumentEnd(document_id=name, final_content=UNSET if final is None else final, document=full_document),
+            DocumentEnd(**place, final_content=UNSET if final is None else final, document=full_document),
         ]
+
+    def _restart_document(self, document: str, kind: str) -> StreamEvent:
+        """Start a document over as one of another type. What was told of its call is told again."""
+        self._kinds[document] = kind
+        self._calls.pop(document, None)
+        return DocumentStart(id=self._name(document), type=kind, sequence=self._numbers[document])
 
 
 def _parse_arguments(text: str) -> dict[str, Any]:
@@ -228,7 +248,8 @@ def _parse_arguments(text: str) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {"raw": text}
 
 
-def _find_result(document: d.Document) -> d.ToolResult | None:
+def _build_result(document: d.Document) -> d.ToolResult:
+    """Return the result of the call that a document is about."""
     match document:
         case d.ToolCallDocument():
             return document.metadata.result or d.ToolResult(status="error")
@@ -238,19 +259,21 @@ def _find_result(document: d.Document) -> d.ToolResult | None:
             ended_well = document.metadata.exit_code == 0
             return d.ToolResult(status="success" if ended_well else "error", data=document.metadata.output)
         case _:
-            return None
+            return d.ToolResult(status="success")
 
 
-def _describe_call(document: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return the tool, call id and arguments of a document about a call."""
+def _describe_call(document: Any) -> tuple[str, str, dict[str, Any]] | None:
+    """Return the tool, call id and arguments of a document about a call; None: it does not name them."""
     metadata = document.metadata
     match document:
         case d.ToolCallDocument():
             return metadata.tool_name, metadata.tool_call_id, metadata.arguments
         case d.TerminalCommandDocument():
             return "run_terminal_cmd", metadata.tool_call_id, {"command": metadata.command}
-        case _:
+        case d.FileEditDocument():
             return metadata.tool_name, metadata.tool_call_id, {"file_path": metadata.file_path}
+        case _:
+            return None
 
 
 def build_answer(turn: TurnState, state: SessionState) -> Response:

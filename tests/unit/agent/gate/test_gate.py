@@ -152,10 +152,10 @@ async def test_each_kind_of_call_becomes_its_document(tmp_path):
     assert (command.metadata.exit_code, command.metadata.output.strip()) == (3, "out")
     assert isinstance(write, d.FileEditDocument)
     assert (write.metadata.operation, write.metadata.added, write.metadata.status) == ("create", 1, "success")
-    assert isinstance(delete, d.FileEditDocument)
-    assert (delete.metadata.operation, delete.metadata.status, delete.metadata.file_path) == (
-        "delete", "error", "missing.py"
-    )  # fmt: skip
+    assert isinstance(delete, d.ToolCallDocument)
+    assert delete.metadata.result is not None
+    assert (delete.metadata.result.status, delete.metadata.arguments) == ("error", {"target_file": "missing.py"})
+    assert str(delete.metadata.result.data).startswith("missing.py does not exist.")
     assert isinstance(why, d.ErrorDocument)
     assert (why.metadata.error_code, why.metadata.source) == ("FILE_NOT_FOUND", "delete_file")
     assert (why.content, why.metadata.tool_call_id) == ("missing.py does not exist.", delete.metadata.tool_call_id)

@@ -6,7 +6,7 @@ import pytest
 
 from core.config.settings import ModelSettings, Settings
 from core.protocol import events as ev
-from core.protocol.documents import FileEditDocument
+from core.protocol.documents import FileEditDocument, ToolCallDocument
 from core.protocol.messages import AssistantMessage, ToolMessage, UserMessage, WireAnswer
 from core.providers.base import AnswerReport, StreamEnd, TextDelta
 from tests.support.agent_case import Case, calls, says
@@ -34,10 +34,15 @@ def case_with(tmp_path, *steps, **options) -> Case:
 
 
 def edits(case: Case) -> list[tuple[str, str]]:
-    documents = [
-        event.document for event in case.of(ev.DocumentFinished) if isinstance(event.document, FileEditDocument)
-    ]
-    return [(document.metadata.file_path, document.metadata.status) for document in documents]
+    """Files with "success", and of calls that failed the files that they named with "error"."""
+    rows = []
+    for event in case.of(ev.DocumentFinished):
+        match event.document:
+            case FileEditDocument(metadata=edit):
+                rows.append((edit.file_path, edit.status))
+            case ToolCallDocument(metadata=call) if call.result is not None and "file_path" in call.arguments:
+                rows.append((call.arguments["file_path"], call.result.status))
+    return rows
 
 
 def texts(case: Case) -> str:

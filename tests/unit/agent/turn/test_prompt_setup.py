@@ -266,9 +266,10 @@ async def test_a_wrong_text_of_the_users_ends_the_turn_with_its_place(tmp_path):
 async def test_an_edit_that_does_not_fit_is_told_and_changes_nothing(tmp_path):
     case = case_in(tmp_path, "tags", says(EDIT.replace("x = 1", "y = 9")), says("I see."))
     await case.turn()
-    [edit] = [document for document in documents(case) if isinstance(document, FileEditDocument)]
-    assert edit.metadata.status == "error"
-    assert edit.metadata.file_path == "a.py"
+    [call] = [document for document in documents(case) if isinstance(document, ToolCallDocument)]
+    assert call.metadata.result is not None
+    assert (call.metadata.result.status, call.metadata.arguments["file_path"]) == ("error", "a.py")
+    assert not any(isinstance(document, FileEditDocument) for document in documents(case))
     assert case.state.changes == {}
 
 
