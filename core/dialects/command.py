@@ -1,7 +1,8 @@
 """The `command` dialect: a thought and exactly one fenced shell block per step, for models without any other ability.
 
-One PowerShell block, else one bash block, is the command; for any other number of blocks the model gets an explanation
-of the form. The turn ends when a command's output has a line that is the completion mark; the lines after it are the
+One PowerShell block, else one bash block, is the command; for any other number of blocks, and for PowerShell where
+there is none, the model gets an explanation of the form. Output is cut at `OUTPUT_LIMIT`, whether the template does it
+or not. The turn ends when a command's output has a line that is the completion mark; the lines after it are the
 submission. The messages to the model are rendered from templates that the user may replace.
 """
 
@@ -38,6 +39,14 @@ TOOL = "run_terminal_cmd"
 SHELLS = ("powershell", "bash")  # only blocks of the first kind in the answer count
 _FENCE_AT_END = compile_lazily(rf"(?P<lead>[^`]*?)(?P<mark>`{{3,}})(?P<info>(?i:{'|'.join(SHELLS)}))[ \t\r]*")
 _DONE = compile_lazily(rf"echo[ \t]+(?P<quote>[\"']?)(?:{'|'.join(COMPLETION_MARKS)})(?P=quote)")
+
+
+NO_POWERSHELL = "There is no PowerShell on this machine: give the command for {0}, in a ```bash block."
+_POWERSHELL = compile_lazily(r"(?i)powershell")
+_CUT = (
+    "[… {0:,} of {1:,} characters left out: use a command that prints less, such as head, tail, sed or a narrower "
+    "search, or send the output to a file …]"
+)
 
 
 class FormatError(AgentTuiError):
@@ -189,10 +198,18 @@ def choose_block(blocks: Sequence[ShellBlock]) -> ShellBlock:
 
 
 class CommandParser(AnswerParser):
-    """Parser of the one command of an answer. `explain` renders the answer to a wrong form."""
+    """Parser of the one command of an answer. `explain` renders the answer to a wrong form; `no_powershell`: that to
+    PowerShell, "" = there is one."""
 
-    def __init__(self, explain: Callable[[str, Sequence[ShellBlock]], str] | None = None, time_limit: int = 0) -> None:
+    def __init__(
+        self,
+        explain: Callable[[str, Sequence[ShellBlock]], str] | None = None,
+        time_limit: int = 0,
+        *,
+        no_powershell: str = "",
+    ) -> None:
         super().__init__()
+        self._no_powershell = no_powershell
         self._explain = explain or (lambda error, _: error)
         self._time_limit = time_limit
         self._blocks: list[ShellBlock] = []
@@ -207,6 +224,8 @@ class CommandParser(AnswerParser):
         self._reader.finish()
         try:
             block = choose_block(self._blocks)
+            if self._no_powershell and block.shell == "powershell" and not block.is_completion:
+                raise FormatError(self._no_powershell)
         except FormatError as error:
             self.ending = AnswerEnding(problem=self._explain(error.message, self._blocks))
             self._finish_calls(None)
@@ -242,7 +261,7 @@ class TemplateSource(Protocol):
     def render(self, name: str, variables: Mapping[str, object]) -> str: ...
 
 
-class ObservedOutput(Struct, frozen=True, kw_only=True):
+class ObservedOutput(Struct, frozen=True):
     """Output in an observation: the fields are the template's `output.returncode` and `output.output`."""
 
     returncode: int
@@ -255,7 +274,8 @@ def count_nothing() -> Mapping[str, object]:
 
 
 class CommandDialect(Dialect):
-    """The dialect with its templates, their variables (`facts`), and the `counts` of calls and cost of the turn."""
+    """The dialect with its templates, their variables (`facts`), and the `counts` of calls and cost of the turn.
+    `has_powershell`: PowerShell can be run here."""
 
     name = "command"
 
@@ -266,18 +286,22 @@ class CommandDialect(Dialect):
         *,
         time_limit: int = 0,
         counts: Callable[[], Mapping[str, object]] = count_nothing,
+        has_powershell: bool = True,
     ) -> None:
         self._templates = templates
         self._facts = {"completion_mark": COMPLETION_MARKS[0], "output_limit": OUTPUT_LIMIT, **facts}
         self._time_limit = time_limit
         self._counts = counts
+        self._no_powershell = "" if has_powershell else NO_POWERSHELL.format(self._facts.get("shell", "bash"))
 
     def create_parser(self, *, job: str = "") -> CommandParser:
-        return CommandParser(self._render_format_error, self._time_limit)
+        return CommandParser(self._render_format_error, self._time_limit, no_powershell=self._no_powershell)
 
     def render_system_prompt(self) -> str:
-        """Render the system prompt."""
-        return self._render("system_template")
+        """Render the system prompt. One that asks for PowerShell where there is none gets a sentence about it."""
+        text = self._render("system_template")
+        is_wrong = self._no_powershell and _POWERSHELL.search(text) is not None
+        return f"{text.rstrip()}\n\n{self._no_powershell}\n" if is_wrong else text
 
     def format_prompt(self, prompt: str) -> str:
         return self._render("instance_template", task=prompt)
@@ -288,12 +312,27 @@ class CommandDialect(Dialect):
     def format_result(self, result: CallResult) -> str:
         if not result.command:
             return result.content
+        output = _escape_frame(result.output)
         if result.is_timed_out:
-            return self._render("timeout_template", action=result.command, output=_escape_frame(result.output))
-        if result.exit_code is None:
+            return self._render_cut(
+                output, lambda text: self._render("timeout_template", action=result.command, output=text)
+            )
+        if (exit_code := result.exit_code) is None:
             return result.content
-        output = ObservedOutput(returncode=result.exit_code, output=_escape_frame(result.output))
-        return "\n".join((self._render("action_observation_template", output=output), *result.notes))
+
+        def observe(text: str) -> str:
+            return self._render("action_observation_template", output=ObservedOutput(exit_code, text))
+
+        return "\n".join((self._render_cut(output, observe), *result.notes))
+
+    def _render_cut(self, output: str, render: Callable[[str], str]) -> str:
+        """Render output; if it is too long, and the template shows all of it, with its middle left out."""
+        text = render(output)
+        if len(output) <= OUTPUT_LIMIT or output.strip() not in text:
+            return text
+        half = OUTPUT_LIMIT // 2
+        mark = _CUT.format(len(output) - 2 * half, len(output))
+        return render("\n".join((output[:half], mark, output[-half:])))
 
     def is_final(self, result: CallResult) -> bool:
         return result.command != "" and any(line.strip() in COMPLETION_MARKS for line in result.output.splitlines())

@@ -2,9 +2,10 @@
 
 `<execute_bash>`, `<execute_ipython>`, `<file-edit filePath="…">` with SEARCH/REPLACE blocks, `<file_edit path=… start=…
 end=…>` with a draft, `<edit_file target_file=…>` with new code, a patch from `*** Begin Patch` to `*** End Patch`, and
-`<tool_call>` with a JSON object for every other tool. Reading functions that models know as Python's (`open_file`,
-`scroll_down`, `search_dir`) are tools, too, where one stands alone in its block. A tag within backticks or a fence is
-text. `<chat>` and `<finish>` only frame text. The turn ends with an answer without a call.
+`<tool_call>` with a JSON object for every other tool. `<execute_browse>` reads the page that it names, or searches the
+web. Functions that models know as Python's (`open_file`, `scroll_down`, `search_dir`, `create_file`) are tools, too,
+where one stands alone in its block; to those that write, the answer elsewhere is what to use instead. A tag within
+backticks or a fence is text. `<chat>` and `<finish>` only frame text. The turn ends with an answer without a call.
 """
 
 from __future__ import annotations
@@ -68,7 +69,18 @@ _FUNCTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "search_dir": ("search_term", "dir_path"),
     "search_file": ("search_term", "file_path"),
     "find_file": ("file_name", "dir_path"),
+    "create_file": ("filename",),
 }
+# Functions of the same kind that write files.
+_EDITING_FUNCTIONS: Final = frozenset(
+    ("create_file", "append_file", "edit_file_by_line", "edit_file_by_replace", "insert_content_at_line", "edit_file")
+)
+_EDIT_INSTEAD: Final = (
+    "Not run: `{0}` is no function of this Python. Edit with <file-edit>, which creates a file, too, or "
+    '<file_edit path="…">.'
+)
+_URL = compile_lazily(r"https?://[^\s<>\"'`)\]]+")
+MAX_QUERY: Final = 400  # characters of a search
 
 
 def _parse_python(block: TaggedBlock) -> _TagCall:
@@ -76,7 +88,7 @@ def _parse_python(block: TaggedBlock) -> _TagCall:
     code = textwrap.dedent(code).strip("\n").rstrip()
     if (function := _parse_function(code)) is not None:
         return function
-    problem = "" if code.strip() else "The block is empty: there is nothing to run."
+    problem = _find_foreign_function(code) if code.strip() else "The block is empty: there is nothing to run."
     return _TagCall(name=PYTHON_TOOL, arguments=encode_arguments({"code": code}), problem=problem)
 
 
@@ -102,12 +114,33 @@ def _parse_function(code: str) -> _TagCall | None:
     return _TagCall(name=name, arguments=arguments)
 
 
+def _find_foreign_function(code: str) -> str:
+    """Return what to do instead if code calls a function of another program's Python, "" = it does not."""
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ""
+    called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    defined |= {
+        alias.asname or alias.name for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    for name in called:
+        if name not in defined and name in _EDITING_FUNCTIONS:
+            return _EDIT_INSTEAD.format(name)
+    return ""
+
+
 def _parse_browse(block: TaggedBlock) -> _TagCall:
-    return _TagCall(
-        name="execute_browse",
-        arguments=encode_arguments({"request": block.body.strip()}),
-        problem="There is no browser here. Do without, or tell the user what to look up.",
-    )
+    """Parse a request to a browser, in words: it is about the one page that it names, or else a search."""
+    request = block.body.strip()
+    addresses = [address.rstrip(".,;:!?") for address in _URL.findall(request)]
+    if not request:
+        return _TagCall(name="web_search", arguments="{}", problem="The block is empty: there is nothing to look up.")
+    if not addresses:
+        return _TagCall(name="web_search", arguments=encode_arguments({"query": request[:MAX_QUERY]}))
+    question = {} if request == addresses[0] else {"prompt": request}
+    return _TagCall(name="web_fetch", arguments=encode_arguments({"url": addresses[0], **question}))
 
 
 def _parse_edit(block: TaggedBlock) -> _TagCall:

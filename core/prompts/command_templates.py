@@ -1,11 +1,13 @@
 """Templates of the `command` dialect: one YAML file, the program's or the user's.
 
-An unreadable file, an unknown key or an unknown variable is an error with its position. A template sees its variables
-alone and runs in Jinja's sandbox, since the file may come from a stranger.
+The file may have the form of mini-swe-agent's: the texts and the limits below `agent`, and `timeout` below
+`environment`. An unreadable file, an unknown key or an unknown variable is an error with its position. A template sees
+its variables alone and runs in Jinja's sandbox, since the file may come from a stranger.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -31,13 +33,25 @@ TEMPLATES: Mapping[str, frozenset[str]] = {
     "format_error_template": frozenset({"error", "actions"}),
     "timeout_template": frozenset({"action", "output"}),
 }
+# Keys of mini-swe-agent's files that have no effect here: modes, models and directories are chosen elsewhere.
+_UNUSED: Mapping[str, frozenset[str]] = {
+    "agent": frozenset({"mode", "confirm_exit", "whitelist_actions"}),
+    "environment": frozenset({"env", "cwd", "environment_class"}),
+}
+_SECTIONS: Mapping[str, frozenset[str]] = {
+    "agent": frozenset({*TEMPLATES, "step_limit", "cost_limit"}),
+    "environment": frozenset({"timeout"}),
+}
 
 
 class CommandTemplates(Struct, frozen=True, kw_only=True):
-    """The templates of the file `path`, with the program's for missing ones. `timeout`: in seconds."""
+    """The templates of the file `path`, with the program's for missing ones. `timeout`: in seconds; `step_limit`,
+    `cost_limit` (US dollars): of a turn, 0 = none."""
 
     path: str
     timeout: int
+    step_limit: int
+    cost_limit: float
     templates: Mapping[str, StrictTemplate]
 
     def render(self, name: str, variables: Mapping[str, object]) -> str:
@@ -67,8 +81,8 @@ _HINT = "Fix `dialects.command` in your configuration, or remove it."
 
 
 def _parse_templates(path: str, text: str, base: CommandTemplates | None) -> CommandTemplates:
-    data = _load_mapping(path, text)
-    known_keys = (*TEMPLATES, "timeout")
+    data = _flatten(path, text, _load_mapping(path, text))
+    known_keys = (*TEMPLATES, "timeout", "step_limit", "cost_limit")
     for key in data:
         if key not in known_keys:
             raise ConfigError(
@@ -82,7 +96,37 @@ def _parse_templates(path: str, text: str, base: CommandTemplates | None) -> Com
         )
     templates = dict(base.templates) if base else {}
     templates |= {name: _build_template(path, text, name, data[name]) for name in TEMPLATES if name in data}
-    return CommandTemplates(path=path, timeout=timeout, templates=templates)
+    step_limit, cost_limit = _read_limit(path, text, data, "step_limit"), _read_limit(path, text, data, "cost_limit")
+    return CommandTemplates(
+        path=path, timeout=timeout, step_limit=int(step_limit), cost_limit=cost_limit, templates=templates
+    )
+
+
+def _flatten(path: str, text: str, data: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the keys of a file without its sections. Raises `ConfigError` for a key that a section does not have."""
+    flat = {key: value for key, value in data.items() if key not in {*_SECTIONS, "model"}}
+    for section, keys in _SECTIONS.items():
+        values = data.get(section) or {}
+        if not isinstance(values, dict):
+            raise ConfigError(f"{path}, line {_find_line(text, section)}: `{section}` has to be a mapping.")
+        for key, value in values.items():
+            if key in _UNUSED[section]:
+                continue
+            if key not in keys:
+                message = f"{path}, line {_find_line(text, str(key))}: unknown key `{section}.{key}`."
+                raise ConfigError(message, hint=f"Valid there: {', '.join(sorted(keys))}.")
+            flat[key] = value
+    return flat
+
+
+def _read_limit(path: str, text: str, data: Mapping[Any, Any], key: str) -> float:
+    """Return a limit, 0 = none. Raises `ConfigError`."""
+    value = data.get(key, 0)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if is_number and value >= 0 and (key != "step_limit" or value == int(value)):
+        return float(value)
+    kind = "a whole number of steps" if key == "step_limit" else "an amount of US dollars"
+    raise ConfigError(f"{path}, line {_find_line(text, key)}: `{key}` is {kind}; 0 = no limit.")
 
 
 def _build_template(path: str, text: str, name: str, source: Any) -> StrictTemplate:
@@ -93,7 +137,7 @@ def _build_template(path: str, text: str, name: str, source: Any) -> StrictTempl
 
 
 def _find_line(text: str, key: str) -> int:
-    match = re.search(rf"^[\"']?{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
+    match = re.search(rf"^[ \t]*[\"']?{re.escape(key)}[\"']?\s*:", text, re.MULTILINE)
     return text.count("\n", 0, match.start()) + 1 if match else 1
 
 

@@ -1,7 +1,8 @@
 """The edit agent: the model of the `apply` route plans an edit that rules can't place.
 
 Its plan of line ranges is applied as one batch, and accepted only if every change is in the draft and the file still
-parses. After two tries the edit is refused. The usage of the calls counts in the turn.
+parses. A draft without code leaves it to the instructions what changes. After two tries the edit is refused. The usage
+of the calls counts in the turn.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec.structs import replace
 from core.agent.answer.side_requests import SideRequests
 from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.edits.drafts.checks import find_unmentioned_change
+from core.edits.drafts.markers import has_code
 from core.edits.errors import EditError
 from core.edits.formats.line_plan import apply_line_plan, find_unplanned_changes, parse_line_plan
 from core.errors import ProviderError
@@ -83,7 +85,8 @@ def _apply_answer(order: EditRequest, answer: str) -> str:
     after = apply_line_plan(order.text, plan)
     if wrong := find_unplanned_changes(order.text, after, plan):
         raise EditError(f"Lines {wrong[:5]} changed although the plan does not name them.")
-    if reason := find_unmentioned_change(order.text, after, order.draft):
+    # Without code in the draft, the instructions alone justify the plan, and there are no lines to compare.
+    if has_code(order.draft) and (reason := find_unmentioned_change(order.text, after, order.draft)):
         raise EditError(f"{reason[0].upper()}{reason[1:]}.")
     if flaw := describe_first_flaw(order.path, order.text, after):
         raise EditError(f"The file parsed before and would not parse after this: {flaw}.")

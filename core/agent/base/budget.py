@@ -26,11 +26,16 @@ class LimitReached(AgentTuiError):
     code = "limit_reached"
 
 
+NO_LIMITS: Final = TurnLimits(max_steps=0)
+
+
 class TurnBudget(Struct, eq=False):
-    """Steps and usage of a turn so far, checked against the present limits. They count for the parent, too."""
+    """Steps and usage of a turn so far, checked against the present limits. They count for the parent, too.
+    `_template_limits`: those of the templates of a dialect."""
 
     _limits: Callable[[], TurnLimits]
     _parent: TurnBudget | None = None
+    _template_limits: Callable[[], TurnLimits] = lambda: NO_LIMITS
     steps: int = 0
     usage: Usage = field(default_factory=Usage)
     unpriced_model: str = ""
@@ -72,6 +77,7 @@ class TurnBudget(Struct, eq=False):
         """Check the limits before a step. Raises `LimitReached`."""
         if self._parent is not None:
             self._parent.check()
+        self._check_templates()
         limits, tokens = self._limits(), self.usage.prompt_tokens + self.usage.completion_tokens
         hint = "Send another message to continue, or raise the limit with /limits or `{}` in your configuration."
         if limits.max_steps and self.steps >= limits.max_steps:
@@ -91,6 +97,13 @@ class TurnBudget(Struct, eq=False):
                 f'[models."{self.unpriced_model}"] price = {{ input = 1.0, output = 5.0 }}. Or '
                 "remove the limit: /limits cost 0.",
             )
+
+    def _check_templates(self) -> None:
+        limits, hint = self._template_limits(), "The file in `dialects.command` sets it. Another message goes on."
+        if limits.max_steps and self.steps >= limits.max_steps:
+            raise LimitReached(f"Stopped after {count('step', self.steps)} (step_limit).", hint=hint)
+        if limits.max_cost and (cost := self.usage.cost or 0.0) >= limits.max_cost:
+            raise LimitReached(f"Stopped at a cost of ${cost:.2f} (cost_limit).", hint=hint)
 
 
 class SubagentLimits(Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from core.agent.base.budget import TurnBudget
+from core.agent.base.budget import NO_LIMITS, TurnBudget
 from core.agent.context.prefix import PromptSetup, PromptVariants
 from core.agent.context.token_meter import TokenMeter
 from core.config.settings import TurnLimits
@@ -55,6 +55,7 @@ class ModelMemory(Struct, kw_only=True):
     sent_efforts: dict[str, str] = field(default_factory=dict)
     cached_at: int = 0
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))
+    template_limits: TurnLimits = NO_LIMITS
 
     @classmethod
     def of_session(cls, directory: Path) -> ModelMemory:

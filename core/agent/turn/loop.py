@@ -10,7 +10,7 @@ from functools import partial
 
 from core.agent.answer.documents import TurnDocuments
 from core.agent.answer.receiver import ModelAnswer
-from core.agent.base.budget import TurnBudget
+from core.agent.base.budget import NO_LIMITS, TurnBudget
 from core.agent.context.dropped_reasoning import notify_dropped, notify_removed
 from core.agent.context.offers import append_offers
 from core.agent.context.prefix import PromptSetup
@@ -63,7 +63,11 @@ class Turn:
         host, memory, permissions = context.terminal.host, context.memory, context.permissions
         state, emit, tools = context.state, context.emit, context.tools
         parent = permissions.subagent_limits.budget if permissions.subagent_limits else None
-        self.budget = context.budget = memory.budget = TurnBudget(lambda: context.settings.limits, parent)
+        self.budget = context.budget = memory.budget = TurnBudget(
+            lambda: context.settings.limits,
+            parent,
+            lambda: memory.template_limits if context.dialect == "command" else NO_LIMITS,
+        )
         self.prompt = prompt
         self._context = context
         self._state = state

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import platform
+import shutil
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from core.agent.context.token_meter import measure_messages, measure_prefix
 from core.agent.context.turn_context import TurnContext
 from core.agent.gate.file_capabilities import FileReader, build_reader
 from core.clock import now_ms
+from core.config.settings import TurnLimits
 from core.dialects.command import CommandDialect
 from core.dialects.dialect import Dialect
 from core.dialects.native import NativeDialect
@@ -198,7 +200,14 @@ def _build_command_dialect(context: TurnContext) -> CommandDialect:
         "shell": Path(find_shell()).name,
         "time_limit": texts.timeout,
     }
-    return CommandDialect(texts, facts, time_limit=texts.timeout, counts=partial(_count_usage, context.memory))
+    context.memory.template_limits = TurnLimits(max_steps=texts.step_limit, max_cost=texts.cost_limit)
+    return CommandDialect(
+        texts,
+        facts,
+        time_limit=texts.timeout,
+        counts=partial(_count_usage, context.memory),
+        has_powershell=shutil.which("pwsh") is not None,
+    )
 
 
 def _count_usage(memory: ModelMemory) -> dict[str, object]:

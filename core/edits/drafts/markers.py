@@ -139,3 +139,8 @@ def _strip_comment(text: str) -> tuple[str, str]:
 def _is_code(words: str) -> bool:
     """True if the text next to the dots is code (a spread, a slice, a call) and not words."""
     return re.search(r"[=;{}\[\]]|\w\((?!\))|\)\s*=>", words) is not None
+
+
+def has_code(draft: str) -> bool:
+    """Return True if a draft has a line besides markers and empty ones."""
+    return any(line.strip() and not is_marker(line) for line in draft.splitlines())

@@ -217,6 +217,7 @@ def test_an_empty_block_does_nothing_but_say_so():
             "open_file",
             {"path": "a.py", "line_number": 300, "context_lines": 60},
         ),
+        ("create_file('new.py')", "create_file", {"filename": "new.py"}),
         ("scroll_down()", "scroll_down", {}),
         ("scroll_up() # back", "scroll_up", {}),
         ("goto_line(12)", "goto_line", {"line_number": 12}),
@@ -267,9 +268,52 @@ def test_while_a_command_runs_a_block_goes_to_it(text, tool, more):
     assert parsed_calls == [(tool, {"job": "job_1", **more}, "")]
 
 
-def test_browsing_is_refused_in_words():
-    parsed_calls = calls(TagParser, "<execute_browse>the news</execute_browse>")
-    assert [(tool, "no browser" in problem) for tool, _, problem in parsed_calls] == [("execute_browse", True)]
+@pytest.mark.parametrize(
+    ("request_text", "tool", "arguments"),
+    [
+        (
+            "Tell me the usa's president using google search",
+            "web_search",
+            {"query": "Tell me the usa's president using google search"},
+        ),
+        (
+            "Tell me what is in http://example.com",
+            "web_fetch",
+            {"url": "http://example.com", "prompt": "Tell me what is in http://example.com"},
+        ),
+        ("https://example.com/a?b=1", "web_fetch", {"url": "https://example.com/a?b=1"}),
+        ("x" * 500, "web_search", {"query": "x" * 400}),
+    ],
+)
+def test_a_request_to_a_browser_reads_the_page_or_searches(request_text, tool, arguments):
+    parsed = calls(TagParser, f"<execute_browse> {request_text} </execute_browse>")
+    assert parsed == [(tool, arguments, "")]
+
+
+def test_an_empty_request_to_a_browser_is_told():
+    [(tool, _, problem)] = calls(TagParser, "<execute_browse>\n</execute_browse>")
+    assert (tool, "nothing to look up" in problem) == ("web_search", True)
+
+
+@pytest.mark.parametrize(
+    ("code", "instead"),
+    [
+        ("x = 1\ncreate_file('a.py')", "<file-edit>, which creates a file"),
+        ("append_file('a.py', 'x')", "<file-edit>"),
+        ("edit_file_by_replace('a.py', to_replace='x', new_content='y')", "<file_edit path="),
+    ],
+)
+def test_a_function_of_another_programs_python_is_answered_with_what_to_use(code, instead):
+    [(tool, _, problem)] = calls(TagParser, f"<execute_ipython>\n{code}\n</execute_ipython>")
+    assert (tool, instead in problem, problem.startswith("Not run: ")) == ("run_python", True, True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["def create_file(name):\n    pass\n\ncreate_file('a')\nprint()", "from kit import create_file\ncreate_file(1)\n1"],
+)
+def test_a_function_that_the_block_defines_itself_is_run(code):
+    assert calls(TagParser, f"<execute_ipython>\n{code}\n</execute_ipython>") == [("run_python", {"code": code}, "")]
 
 
 def test_drafts_and_blocks_for_several_files_are_a_call_each():

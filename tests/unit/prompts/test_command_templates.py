@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from core.dialects.command import COMPLETION_MARKS, OUTPUT_LIMIT, CommandDialect
-from core.dialects.dialect import CallResult
+from core.dialects.dialect import CallFinished, CallResult
 from core.errors import ConfigError
 from core.prompts.command_templates import FACTS, TEMPLATES, load_command_templates
 
@@ -130,3 +132,73 @@ def test_every_template_may_use_every_fact(mine):
     facts = " ".join(f"{{{{ {fact} }}}}" for fact in sorted(FACTS))
     texts = load_command_templates(mine("".join(f"{name}: '{facts}'\n" for name in TEMPLATES)))
     assert CommandDialect(texts, GIVEN).render_system_prompt().startswith(COMPLETION_MARKS[0])
+
+
+SHORT = "<returncode>{{ output.returncode }}</returncode>\n<output>\n{{ output.output }}\n</output>\n"
+
+
+def indent(text: str) -> str:
+    return "".join(f"    {line}\n" for line in text.splitlines())
+
+
+@pytest.mark.parametrize("filtered", ["", " | trim"])
+def test_a_template_that_does_not_cut_gets_output_that_is_cut_and_a_hint(mine, filtered):
+    template = SHORT.replace("output.output }}", f"output.output{filtered} }}}}")
+    dialect = CommandDialect(load_command_templates(mine(f"action_observation_template: |\n{indent(template)}")), GIVEN)
+    output = "h" * 6_000 + "m" * 100 + "t" * 6_000
+    text = dialect.format_result(CallResult(content="", command="ls", exit_code=0, output=output))
+    assert len(text) < OUTPUT_LIMIT + 400
+    assert text.startswith(
+        f"<returncode>0</returncode>\n<output>\n{'h' * 5_000}\n[… 2,100 of 12,100 characters left out: "
+    )
+    assert "use a command that prints less" in text
+    assert text.rstrip().endswith(f"{'t' * 5_000}\n</output>")
+    short = dialect.format_result(CallResult(content="", command="ls", exit_code=0, output="x" * OUTPUT_LIMIT))
+    assert "left out" not in short
+
+
+def test_a_file_of_mini_swe_agent_is_read(mine):
+    text = (
+        "agent:\n  system_template: |\n    Be brief.\n  instance_template: |\n    Solve: {{ task }}\n"
+        "  step_limit: 7\n  cost_limit: 0.5\n  mode: confirm\n"
+        "environment:\n  timeout: 9\n  env:\n    PAGER: cat\nmodel:\n  model_name: x\n"
+    )
+    texts = load_command_templates(mine(text))
+    assert (texts.timeout, texts.step_limit, texts.cost_limit) == (9, 7, 0.5)
+    dialect = CommandDialect(texts, GIVEN)
+    assert (dialect.render_system_prompt(), dialect.format_prompt("x")) == ("Be brief.", "Solve: x")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("agent:\n  sytem_template: x\n", "line 2: unknown key `agent.sytem_template`"),
+        ("agent:\n  step_limit: 1.5\n", "line 2: `step_limit` is a whole number of steps"),
+        ("agent:\n  cost_limit: -1\n", "line 2: `cost_limit` is an amount of US dollars"),
+        ("cost_limit: many\n", "line 1: `cost_limit` is an amount"),
+        ("agent: x\n", "line 1: `agent` has to be a mapping"),
+    ],
+)
+def test_a_wrong_key_or_limit_in_it_is_refused_with_its_line(mine, text, why):
+    with pytest.raises(ConfigError, match=re.escape(why)):
+        load_command_templates(mine(text))
+
+
+def test_where_there_is_no_powershell_the_model_is_told(mine):
+    texts = load_command_templates(mine("system_template: |\n  Answer with ONE PowerShell code block.\n"))
+    has, lacks = (CommandDialect(texts, {**GIVEN, "shell": "bash"}, has_powershell=there) for there in (True, False))
+    note = "There is no PowerShell on this machine: give the command for bash, in a ```bash block."
+    assert note not in has.render_system_prompt()
+    assert lacks.render_system_prompt().endswith(f"block.\n\n{note}\n")
+    own = CommandDialect(load_command_templates(), GIVEN, has_powershell=False)
+    assert "PowerShell" not in own.render_system_prompt()
+    for dialect, is_refused in ((has, False), (lacks, True)):
+        parser = dialect.create_parser()
+        parser.feed("THOUGHT: look.\n```powershell\nGet-Content bug.py\n```\n")
+        finished = [part for part in parser.finish() if isinstance(part, CallFinished)]
+        assert (note in parser.ending.problem) == is_refused
+        assert [bool(call.problem) for call in finished] == [is_refused]
+    parser = lacks.create_parser()
+    parser.feed("Done.\n```powershell\necho COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT\n```\n")
+    parser.finish()
+    assert (parser.ending.problem, parser.ending.is_done) == ("", True)

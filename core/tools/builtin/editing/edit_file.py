@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from core.edits.drafts.markers import is_marker
+from core.edits.drafts.markers import has_code, is_marker
 from core.edits.errors import UndecidedEdit
 from core.edits.formats.draft import FileDraft, append_lines, apply_draft, parse_drafts
 from core.edits.formats.lazy import apply_lazy
@@ -19,6 +19,7 @@ from core.tools.builtin.editing.edit_outcome import describe_edit, propose_file
 from core.tools.builtin.editing.edit_targets import FilePath, SingleFileEdit, build_missing_error, read_editable
 
 _REMARKS = ("instructions", "instruction", "explanation", "display_description")
+ONLY_WORDS = "The draft has no code: its instructions alone say what to change."
 BY_RULES = "the code_edit was merged in."
 BY_MODEL = "the code_edit was ambiguous, so a model placed it. Check the result."
 
@@ -54,6 +55,8 @@ class EditFile(SingleFileEdit, frozen=True, kw_only=True):
         file = read_editable(capability, self.target_file)
         description = BY_RULES
         try:
+            if not has_code(self.code_edit) and self.instructions.strip():
+                raise UndecidedEdit(ONLY_WORDS)
             text = apply_lazy(file.text, self.code_edit, self.target_file)
         except UndecidedEdit as undecided:
             order = EditRequest(self.target_file, file.text, self.instructions, self.code_edit, undecided.message)

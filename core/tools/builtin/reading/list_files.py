@@ -26,6 +26,8 @@ _TOTAL = 400
 _PER_FOLDER = 80
 _MAX_FILES = 100
 _TIME_LIMIT = 20.0
+_WILD = frozenset("*?[{")
+_MAX_SIMILAR = 10
 
 
 class _Folder(Struct, kw_only=True):
@@ -173,8 +175,18 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
 
     async def run(self, capability: Reader) -> ToolOutcome:
         matches = await self.find_paths(capability)
+        is_name = not any(letter in _WILD for letter in self.glob_pattern)
+        if not matches.paths and is_name and (similar_paths := await self._find_similar(capability)):
+            return _format_similar(self.glob_pattern, similar_paths)
         outcome = self._format_outcome(matches.paths, matches.total, is_incomplete=matches.is_incomplete)
         return replace(outcome, build_data=matches.list_all)
+
+    async def _find_similar(self, capability: Reader) -> list[str]:
+        """Find files whose path has the letters of a name that is no pattern, the best matches first. Models know a
+        search of names that is fuzzy."""
+        everything = await replace(self, glob_pattern="*").find_paths(capability)
+        paths: list[str] = everything.list_all().value
+        return rank_paths(self.glob_pattern, paths)[:_MAX_SIMILAR]
 
     async def find_paths(self, capability: Reader) -> PathMatches:
         """Find the files that match."""
@@ -214,6 +226,30 @@ class GlobFileSearch(ReadTool, frozen=True, kw_only=True):
         head = f"{total:,}{'+' if is_incomplete else ''} file{'' if total == 1 else 's'}"
         note = f", the {len(paths)} latest shown; use a narrower pattern to see others" * (total > len(paths))
         return ToolOutcome(content="\n".join([f"{head}{note}", *paths]), summary=head)
+
+
+def _format_similar(name: str, paths: Sequence[str]) -> ToolOutcome:
+    head = f"No file is named {name}. Paths with its letters, the best first:"
+    summary = f"{len(paths)} similar"
+    return ToolOutcome(
+        content="\n".join([head, *paths]), summary=summary, build_data=lambda: ProgramData(list(paths), head)
+    )
+
+
+def rank_paths(name: str, paths: Sequence[str]) -> list[str]:
+    """Return the paths that contain the letters of `name` in their order: first where it stands in the file's name in
+    one piece, then in the path, then scattered in either; shorter paths first. Case does not count."""
+    word = name.strip("/").lower()
+    scattered = re.compile(".*?".join(map(re.escape, word)), re.DOTALL)
+    ranked = []
+    for path in paths:
+        folded = path.lower()
+        last = folded.rpartition("/")[2]
+        tests = (last.startswith(word), word in last, word in folded, scattered.search(last), scattered.search(folded))
+        rank = next((number for number, holds in enumerate(tests) if holds), None)
+        if rank is not None:
+            ranked.append((rank, len(path), path))
+    return [path for _, _, path in sorted(ranked)]
 
 
 def _read_mtime(root: str, path: str) -> int:

@@ -118,3 +118,29 @@ async def test_a_file_that_is_too_long_is_not_sent(tmp_path):
     await case.turn()
     assert "too long for a model to place the edit" in case.results()[0]
     assert case.fitter.requests == []
+
+
+async def test_instructions_alone_justify_a_plan_for_a_draft_without_code(tmp_path):
+    case = case_with(tmp_path, [says(plan((10, 10, "        return amount * 3")))])
+    words = {"target_file": "a.py", "instructions": "Let Gross.price return three times.", "code_edit": MARKER}
+    case.model.steps = [calls(("edit_file", words)), says("Done.")]
+    await case.turn()
+    assert case.shadow.read("a.py") == TWICE[::-1].replace("amount"[::-1], "amount * 3"[::-1], 1)[::-1].encode()
+    (asked,) = case.fitter.requests
+    assert "Let Gross.price return three times." in asked.messages[0].content
+
+
+async def test_without_instructions_a_draft_without_code_changes_nothing(tmp_path):
+    case = case_with(tmp_path, [says(GOOD)])
+    case.model.steps = [calls(("edit_file", {"target_file": "a.py", "code_edit": MARKER})), says("Done.")]
+    await case.turn()
+    assert case.fitter.requests == []
+    assert case.state.changes == {}
+
+
+async def test_a_plan_by_instructions_alone_still_has_to_leave_a_file_that_parses(tmp_path):
+    case = case_with(tmp_path, [says(plan((10, 10, "        return (")))] * 2)
+    words = {"target_file": "a.py", "instructions": "Break it.", "code_edit": MARKER}
+    case.model.steps = [calls(("edit_file", words)), says("Done.")]
+    await case.turn()
+    assert case.state.changes == {}

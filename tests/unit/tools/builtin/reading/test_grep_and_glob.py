@@ -264,3 +264,25 @@ async def test_a_file_in_another_encoding_is_searched_and_shown_as_its_text(file
     second_outcome = await Grep(pattern="测试").run(files)
     assert second_outcome.content.count("名称=测试") == 2
     assert "g.ini" in (await Grep(pattern=r"^\w+=80").run(files)).content
+
+
+async def test_a_name_without_a_file_finds_paths_with_its_letters_the_best_first(files):
+    for path in ("src/f0.py", "deep/f01_test.py", "src/af0b.py", "f/00/x.py", "src/main.py", "folder/b0.txt"):
+        files.put(path, "")
+    content = (await GlobFileSearch(glob_pattern="F0").run(files)).content
+    assert content.splitlines() == [
+        "No file is named F0. Paths with its letters, the best first:",
+        "src/f0.py",
+        "deep/f01_test.py",
+        "src/af0b.py",
+        "f/00/x.py",
+        "folder/b0.txt",
+    ]
+
+
+async def test_at_most_ten_similar_paths_are_shown_and_a_pattern_stays_exact(files):
+    for number in range(30):
+        files.put(f"note{number}.md", "")
+    assert len((await GlobFileSearch(glob_pattern="nte").run(files)).content.splitlines()) == 11
+    assert (await GlobFileSearch(glob_pattern="nte*").run(files)).content.startswith("No file matches nte*.")
+    assert (await GlobFileSearch(glob_pattern="zq").run(files)).content.startswith("No file matches zq.")
