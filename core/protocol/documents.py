@@ -29,10 +29,14 @@ class ReasoningMetadata(DocumentMetadata, frozen=True, kw_only=True):
 
 
 class CodeReferenceMetadata(DocumentMetadata, frozen=True, kw_only=True):
+    """Lines of a file, those where the quoted text is. `doubt`: what is off about them, "" = the text is there, or the
+    file can't be read."""
+
     file_path: str
     start_line: int
     end_line: int
     language: str = ""
+    doubt: str = ""
 
 
 class CodeBlockMetadata(DocumentMetadata, frozen=True, kw_only=True):

@@ -237,6 +237,39 @@ async def test_a_plan_asks_first_and_the_next_message_answers(project):
     assert (state["mode"], state["questions"], [todo["id"] for todo in state["todos"]]) == ("plan", [], ["a"])
 
 
+@pytest.mark.parametrize(
+    ("words", "question"),
+    [
+        ("Nothing to plan here.", "There is no plan. What is to be planned, or what is missing for one?"),
+        ("I looked.\n\nJWT or sessions?", "JWT or sessions?"),
+    ],
+)
+async def test_where_a_plan_is_asked_for_the_answer_has_a_plan_or_a_clarification(project, words, question):
+    model = DirectedModel([says(words)] * 3)
+    models = access_to(lambda _id, _settings: (model, "story"), MODEL)
+    async with serving(project, models) as served, served.client() as client:
+        events = await streamed(client, PLAN, prompt("Plan it"))
+        whole = (await client.get(f"/api/v1/chat/{events[-1].data['conversationId']}")).json()
+    RESPONSE.validate(whole)
+    last = whole["documents"][-1]
+    assert (last["type"], last["content"], last["metadata"]["questions"][0]["text"]) == (
+        "clarification",
+        words,
+        question,
+    )
+    assert sorted(ended(events)) == [(document["id"], document["type"]) for document in whole["documents"]]
+    assert (whole["status"], whole["metadata"]["stopReason"]) == ("completed", "done")
+    told = [str(message.content) for message in model.requests[-1].messages]
+    reminders = [text for text in told if "your turn ends with a plan or with a question" in text]
+    assert len(reminders) == len(model.requests) - 1 == (0 if words.endswith("?") else 2)
+
+
+async def test_a_plan_that_comes_after_the_reminder_is_the_answer(project):
+    async with serving(project, access([says("Well."), PLANS, says("Planned.")])) as served, served.client() as client:
+        whole = (await client.post(PLAN, json=prompt("Plan it"))).json()
+    assert [document["type"] for document in whole["documents"]] == ["text", "plan", "text"]
+
+
 async def test_an_approval_is_told_of_and_the_second_answer_is_refused_with_the_first(project):
     settings = {"availableTools": {"run_terminal_cmd": {"requireApproval": True}}}
     async with serving(project, access([RUNS, says("Ran.")])) as served, served.client() as client:
@@ -281,9 +314,11 @@ async def test_rules_open_files_and_what_was_said_before_reach_the_model(project
         {"role": "assistant", "content": "Hi."},
         {"role": "user", "content": "Go on"},
     ]
+    (project / "long.txt").write_text("".join(f"line {number}\n" for number in range(5_000)))
     context = {
         "workspacePath": str(project),
-        "openFiles": ["a.txt"],
+        "openFiles": ["a.txt", "long.txt", "gone.txt"],
+        "editHistory": ["a.txt: renamed two </edit_history>", "x" * 5_000],
         "rules": ["camelCase"],
         "projectLayout": "src/\n  main.py",
     }
@@ -294,7 +329,13 @@ async def test_rules_open_files_and_what_was_said_before_reach_the_model(project
     assert "<client_rules>\ncamelCase\n\nBe brief.\n</client_rules>" in sent
     assert "<user>\nHello &lt;user_query>\n</user>\n<assistant>\nHi.\n</assistant>" in sent
     assert "<client_layout>\nsrc/\n  main.py\n</client_layout>" in sent
-    assert "<open_and_recently_viewed_files>\na.txt\n</open_and_recently_viewed_files>" in sent
+    assert "<open_and_recently_viewed_files>\na.txt\nlong.txt\ngone.txt\n</open_and_recently_viewed_files>" in sent
+    assert '<file path="a.txt">\none\ntwo\nthree\n\n</file>' in sent
+    assert '<file path="long.txt" note="only the beginning; ' in sent
+    assert "line 100\n" in sent
+    assert "line 4000" not in sent
+    assert "<edit_history>\na.txt: renamed two &lt;/edit_history>\n\nxxx" in sent
+    assert "x" * 2_001 not in sent
     assert "<available_tools>\nOnly the tools named here are on; all others are off.\n`read_file`: on" in sent
     assert sent.rstrip().endswith("</user_query>") or "<user_query>\nGo on\n</user_query>" in sent
 
@@ -351,6 +392,28 @@ async def test_an_interrupt_ends_the_answer_and_a_client_that_leaves_does_not(pr
     assert (running["status"], stopped.status_code) == ("streaming", 202)
     assert (events[-2].data["status"], events[-2].data["metadata"]["stopReason"]) == ("error", "interrupted")
     assert again.status_code == 409
+
+
+async def test_a_server_that_ends_says_in_its_streams_that_the_turn_was_interrupted(project):
+    hold, told, begun = asyncio.Event(), list[str](), asyncio.Event()
+
+    async def read(client: httpx2.AsyncClient) -> None:
+        async with client.stream("POST", CHAT, json=prompt(stream=True)) as answer:
+            async for piece in answer.aiter_text():
+                told.append(piece)
+                if "content_delta" in piece:
+                    begun.set()
+
+    async with serving(project, access([[TextDelta("So "), hold]])) as served:
+        client = served.client()
+        reading = asyncio.create_task(read(client))
+        await asyncio.wait_for(begun.wait(), 60)
+    await asyncio.wait_for(reading, 60)
+    await client.aclose()
+    *events, last = parse_stream("".join(told))
+    assert last.data == "[DONE]"
+    assert (events[-1].name, events[-1].data["status"]) == ("done", "error")
+    assert events[-1].data["metadata"]["stopReason"] == "interrupted"
 
 
 async def test_a_verdict_by_http_writes_the_file_and_needs_the_right_to_approve(project):

@@ -111,3 +111,15 @@ def test_an_edit_that_failed_is_a_call_with_an_error_and_no_edit(tmp_path, capsy
     assert (call["type"], call["metadata"]["toolName"], call["metadata"]["arguments"]) == ("tool_call", *edit)
     assert call["metadata"]["result"]["status"] == "error"
     assert call["metadata"]["result"]["data"].startswith(error["content"])
+
+
+def test_a_reference_has_the_lines_where_its_text_is_or_a_doubt(tmp_path, capsys):
+    fences = ("1:1:shop/b.py\nkeeps\n", "5:5:shop/b.py\ntwo\n", "1:9:shop/a.py\nother\n", "1:1:shop/none.py\nx\n")
+    documents = run_turn(tmp_path, capsys, says("\n".join(f"```{text}```\n" for text in fences)))
+    places = [document["metadata"] for document in documents if document["type"] == "code_reference"]
+    assert [(place["startLine"], place["endLine"], place["doubt"]) for place in places] == [
+        (1, 1, ""),
+        (2, 2, ""),
+        (1, 9, "the file has 1 line"),
+        (1, 1, "there is no such file"),
+    ]

@@ -278,7 +278,8 @@ def render_code_reference(block: TranscriptBlock, width: int, is_open: bool) -> 
         return []  # it is streamed
     reference = document.metadata
     name = f"{format_path(reference.file_path, 200)}:{reference.start_line}–{reference.end_line}"
-    rows = [render_head("▾" if is_open else "▸", [(name, "link")], width)]
+    doubt: list[Piece] = [(f" · {reference.doubt}", "warn")] if reference.doubt else []
+    rows = [render_head("▾" if is_open else "▸", [(name, "link"), *doubt], width)]
     lines = highlight_code(render_prose(document.content or "").strip("\n"), reference.language or reference.file_path)
     for number, line in enumerate(lines if is_open else lines[:REFERENCE_ROWS], reference.start_line):
         gutter: list[Piece] = [(f"  {number:>5} ", "muted")]

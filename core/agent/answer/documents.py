@@ -5,13 +5,14 @@ numbered within the turn in the order in which they begin. Documents of a failed
 
 A code block has a purpose, which is guessed from the block: one that names its file is new code if there is no such
 file yet, and suggests a change of it otherwise; a command or a patch is a suggestion; code that defines something is
-new in modes that write code, and an example where questions are answered; everything else is an example.
+new in modes that write code, and an example where questions are answered; everything else is an example. A reference
+is checked against its file, and its lines are those where the text is.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Literal
 
 from msgspec import Struct, field
@@ -23,17 +24,21 @@ from core.languages import detect_language
 from core.patterns import compile_lazily
 from core.protocol.documents import (
     AnyDocument,
+    ClarificationDocument,
+    ClarificationMetadata,
     CodeBlockDocument,
     CodeBlockMetadata,
     CodeReferenceDocument,
     CodeReferenceMetadata,
     ErrorDocument,
     ErrorMetadata,
+    Question,
     ReasoningDocument,
     ReasoningMetadata,
     TextDocument,
 )
 from core.protocol.events import AnyEvent, DocumentDelta, DocumentFinished, DocumentStarted, ModeName
+from core.text.quotations import QuotedPlace, locate_quotation
 
 CodePurpose = Literal["new_code", "example", "suggestion"]
 _TO_DO: Final = frozenset(
@@ -65,15 +70,18 @@ _DEFINITION: Final = compile_lazily(
     r"(?:class|def|enum|fn|func|function|impl|interface|module|namespace|object|record|struct|trait|type)\s+\w",
     re.MULTILINE,
 )
+NO_PLAN: Final = "There is no plan. What is to be planned, or what is missing for one?"
 Emit = Callable[[AnyEvent], None]
 _TEXT = SegmentStarted("text")
 
 
 class CodeContext(Struct, frozen=True):
-    """The context in which code blocks are written. `has_file`: True for a path that is a file of the project."""
+    """The context of code. `has_file`: True for a path that is a file of the project; `read_lines`: its
+    lines by number, empty if it is none, None = they can't be read."""
 
     mode: ModeName = "agent"
     has_file: Callable[[str], bool] = bool
+    read_lines: Callable[[str], Mapping[int, str] | None] = lambda _: None
 
 
 def guess_purpose(info: str, language: str, content: str, context: CodeContext) -> CodePurpose:
@@ -138,6 +146,17 @@ class TurnDocuments(Struct, eq=False):
         """Add a whole text document."""
         document = self.open("text")
         self.finish(TextDocument(id=document.id, sequence=document.sequence, content=content))
+
+    def add_question(self, text: str) -> None:
+        """Add the question that is open if a plan was wanted, and the model's last words are only a `text`."""
+        last_words = text.strip().rpartition("\n\n")[2]
+        question = last_words if last_words.endswith("?") else NO_PLAN
+        document = self.open("clarification")
+        metadata = ClarificationMetadata(questions=(Question(id="q1", text=question),))
+        content = text.strip() or None
+        self.finish(
+            ClarificationDocument(id=document.id, sequence=document.sequence, content=content, metadata=metadata)
+        )
 
     def add_error(self, code: str, message: str, *, hint: str = "", source: str = "", call: str = "") -> None:
         """Add an error document. `source`, `call`: the tool that failed, and the id of its call."""
@@ -225,11 +244,15 @@ def _build_segment_document(
         case "text":
             return TextDocument(id=id_, sequence=sequence, content=content)
         case "code_reference":
+            said = QuotedPlace(segment.start, segment.end)
+            lines = context.read_lines(segment.path)
+            place = said if lines is None else locate_quotation(content, said, lines, has_all=True)
             reference = CodeReferenceMetadata(
                 file_path=segment.path,
-                start_line=segment.start,
-                end_line=segment.end,
+                start_line=place.start,
+                end_line=place.end,
                 language=detect_language(segment.path),
+                doubt=place.doubt,
             )
             return CodeReferenceDocument(id=id_, sequence=sequence, content=content, metadata=reference)
         case "code_block":

@@ -11,7 +11,7 @@ from core.secrets import mask_secrets
 
 _OWN_TAGS = (
     "user_info|now|project_layout|repo_map|open_and_recently_viewed_files|git_status|rules?|removed_rule|"
-    "workspace_rules|client_rules|client_layout|earlier_conversation|user|assistant|attached_files?|file|"
+    "workspace_rules|client_rules|client_layout|earlier_conversation|user|assistant|tool|edit_history|attached_files?|file|"
     "user_query|system_reminder|available_[a-z]+|skill|web_page|web_answer|web_results|"
     "mcp_resource|mcp_prompt|side_question|pending_changes|agent_conversation"
 )

@@ -140,8 +140,9 @@ class BlockWriter(Struct, eq=False):
         return f'<file name="{escape_attribute(name)}" note="several matches; none is shown">\n{text}\n</file>'
 
     def _render_file(self, item: ContextItem) -> str:
-        if item.origin == "found" and is_outlined(self.sources, item.path):
-            return self._fit_block(item, ' note="outline only; read it with read_file"', self._outline(item.path))
+        is_long = item.origin == "found" and is_outlined(self.sources, item.path)
+        if is_long and (outline := self._outline(item.path)):
+            return self._fit_block(item, ' note="outline only; read it with read_file"', outline)
         opening = f'<file path="{escape_attribute(item.path)}"'
         if text := self._render_notebook(item.path):
             return self._fit_block(item, "", text)

@@ -150,14 +150,17 @@ async def build_no_map(_: Sequence[str]) -> str:
 
 class PromptSurroundings(Struct, frozen=True, kw_only=True):
     """The surroundings in which a prompt was sent. `open_files`: latest first; `viewing`: the position in the first of
-    them; `items`: the context to send, None = the mentions; `rules`, `layout`, `earlier`: see `TurnSubmit`."""
+    them; `items`: the context to send, None = the mentions; `rules`, `edit_history`, `layout`, `earlier`,
+    `wants_plan`: see `TurnSubmit`."""
 
     open_files: tuple[str, ...] = ()
     viewing: Viewing | None = None
     items: tuple[ContextItem, ...] | None = None
     rules: tuple[str, ...] = ()
     layout: str = ""
+    edit_history: tuple[str, ...] = ()
     earlier: tuple[EarlierMessage, ...] = ()
+    wants_plan: bool = False
 
 
 class ContextSources(Struct, eq=False, kw_only=True):

@@ -101,6 +101,7 @@ class Turn:
             DebugPolicy(host, fix, context.permissions, context.turn_id),
             self._diagnostics,
             lambda: context.dialect == "command",
+            self._surroundings.wants_plan,
         )
 
     async def run(self) -> TurnFinished:
@@ -123,6 +124,8 @@ class Turn:
         while await self._run_step(model) or self._state.pending_steers:
             pass
         self.budget.check_end()
+        if self._policy.lacks_plan:
+            self._documents.add_question(self._hooks.last_answer)
         return "done", ""
 
     async def _append_prompt(self, hook_context: str) -> PromptSetup:

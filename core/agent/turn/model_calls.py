@@ -24,6 +24,7 @@ from core.agent.context.dropped_reasoning import drop_refused_reasoning
 from core.agent.context.prefix import SHORT_BELOW, PromptSetup
 from core.agent.context.reminders import Reminders, append_reminder
 from core.agent.context.turn_context import TurnContext
+from core.agent.gate.file_capabilities import build_reader
 from core.agent.turn.compaction import build_compactor, measure_room
 from core.agent.turn.prompt_setup import CALLS_IN_TEXT, build_request, is_cache_cold, load_setup, recall_count
 from core.clock import monotonic, now_ms, pause
@@ -36,6 +37,7 @@ from core.providers.connection.failures import LONG_WAIT, format_duration
 from core.state.session import SessionState
 from core.text.display_names import shorten_model
 
+MAX_QUOTED_FILE: Final = 2_000_000  # bytes of a file with which a quotation is compared
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 20.0
 FLOOR: Final = 0.5  # least seconds between two attempts, whatever a server asks for
@@ -162,7 +164,7 @@ class ModelCalls(Struct, eq=False):
             dialect.create_parser(job=self._context.memory.foreground_job),
             self._context.tools,
             self._emit,
-            AnswerDocuments(documents, CodeContext(self._state.mode, self._has_file)),
+            AnswerDocuments(documents, CodeContext(self._state.mode, self._has_file, self._read_lines)),
             len(documents.ids),
         )
 
@@ -173,6 +175,18 @@ class ModelCalls(Struct, eq=False):
         except PathRefused:
             return False
         return path_stat is not None and path_stat.kind == "file"
+
+    def _read_lines(self, path: str) -> dict[int, str] | None:
+        """Return the lines of a file by number, empty = there is none, None = it can't be read as the agent may."""
+        if not self._has_file(path):
+            return {}
+        try:
+            data = build_reader(self._context.permissions, {}).read_bytes(path, MAX_QUOTED_FILE)
+        except (PathRefused, OSError):
+            return None
+        if len(data) >= MAX_QUOTED_FILE:
+            return None
+        return dict(enumerate(data.decode("utf-8", "replace").removesuffix("\n").split("\n"), 1))
 
     async def _repair(self, receiver: AnswerReceiver, error: ProviderError) -> bool:
         """Leave out a part of the request that the server refused. Returns True if the step can be retried at once."""

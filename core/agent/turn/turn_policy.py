@@ -34,7 +34,8 @@ MAX_LOOPS = 100  # continuations of one turn by hooks without a limit
 
 
 class TurnPolicy(Struct, eq=False):
-    """The policy of one turn. `_has_commands_alone`: True if the model has no other tool than the shell."""
+    """The policy of one turn. `_has_commands_alone`: True if the model has no other tool than the shell;
+    `_wants_plan`: it ends with a plan or a question, whatever the model has read."""
 
     _state: SessionState
     _emit: Callable[[AnyEvent], None]
@@ -43,6 +44,7 @@ class TurnPolicy(Struct, eq=False):
     _debug_policy: DebugPolicy
     _diagnostics: EditDiagnostics
     _has_commands_alone: Callable[[], bool]
+    _wants_plan: bool = False
     _has_read: bool = False
     _has_plan_ended: bool = False
     _reminder_count: int = 0
@@ -69,12 +71,19 @@ class TurnPolicy(Struct, eq=False):
         return self._should_continue_plan()
 
     def _should_continue_plan(self) -> bool:
-        """True if a plan turn that has read code ends without a question or a plan; it is asked for once."""
-        if self._state.mode != "plan" or not self._has_read or self._has_plan_ended or self._reminder_count:
+        """True if a plan turn that has read code ends without a question or a plan; it is asked for once, or twice if
+        the client wants one."""
+        is_owed = self.lacks_plan or (self._state.mode == "plan" and self._has_read and not self._has_plan_ended)
+        if not is_owed or self._reminder_count >= (MAX_REMINDERS if self._wants_plan else 1):
             return False
-        self._reminder_count = 1
+        self._reminder_count += 1
         append_reminder(self._emit, render("reminders/plan_owed"))
         return True
+
+    @property
+    def lacks_plan(self) -> bool:
+        """True if a plan or a question is wanted, and the model has handed in neither."""
+        return self._wants_plan and self._state.mode == "plan" and not self._has_plan_ended
 
     async def _should_continue_build(self) -> bool:
         await self._todos.complete_current()

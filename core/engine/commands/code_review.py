@@ -43,8 +43,8 @@ from core.protocol.review import Finding
 from core.sandbox.unboxed_run import run_unboxed
 from core.shell.command_host import build_unsandboxed_environment
 from core.state.findings import read_findings
-from core.text.counting import count
 from core.text.patch_hunks import list_right_hunks
+from core.text.quotations import QuotedPlace, locate_quotation
 from core.tools.base import Reader
 
 REQUEST_SECONDS: Final = 60.0
@@ -59,7 +59,6 @@ _WORDS: Final = {
     "glab": ("glab", "mr", "diff", "{}", "--color", "never"),
 }
 MAX_FILE: Final = 4_000_000  # bytes of a file in which a quotation is searched
-_ELISION: Final = compile_lazily(r"\W*(?:\.\.\.|…)\W*|\W*(?:\.\.\.|…)[^()\[\]=]*")  # marks for omitted lines
 
 
 class ReviewedCode(Struct, frozen=True, kw_only=True):
@@ -223,29 +222,6 @@ def check_anchor(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) 
     number, empty if there is no such file; `is_whole`: they are the whole file, not only the lines in a diff."""
     if not finding.path:
         return finding
-    quoted_lines = [quoted_line.strip() for quoted_line in finding.quote.split("\n")]
-    quoted_lines = [quoted_line for quoted_line in quoted_lines if quoted_line and not _ELISION.fullmatch(quoted_line)]
-    length = finding.end - finding.start
-    starts = [number for number, line in lines.items() if quoted_lines and line.strip() == quoted_lines[0]]
-    anchors = [start for start in (finding.start, *starts) if _matches_at(quoted_lines, lines, start, length)]
-    if finding.start in anchors:
-        return finding
-    if len(anchors) == 1:
-        return replace(finding, start=anchors[0], end=anchors[0] + length)
-    return replace(finding, doubt=_describe_doubt(finding, lines, is_whole=is_whole))
-
-
-def _matches_at(quoted_lines: Sequence[str], lines: Mapping[int, str], start: int, length: int) -> bool:
-    """True if these lines exist, and contain the quoted lines in order."""
-    if start not in lines or start + length not in lines:
-        return False
-    remaining_lines = iter([lines.get(number, "").strip() for number in range(start, start + length + 1)])
-    return all(any(line == quoted_line for line in remaining_lines) for quoted_line in quoted_lines)
-
-
-def _describe_doubt(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) -> str:
-    if not lines:
-        return "there is no such file" if is_whole else "the file is not in the diff"
-    if finding.start in lines and finding.end in lines:
-        return "these lines have other text"
-    return f"the file has {count('line', max(lines))}" if is_whole else "these lines are not in the diff"
+    said = QuotedPlace(finding.start, finding.end)
+    place = locate_quotation(finding.quote, said, lines, is_whole=is_whole)
+    return replace(finding, start=place.start, end=place.end, doubt=place.doubt)

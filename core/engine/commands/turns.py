@@ -30,7 +30,7 @@ from core.engine.turns.goals import build_goal
 from core.engine.turns.lifecycle import ask_model, compact_history, reserve_turn, start_turn, warm_on_return
 from core.engine.turns.project_survey import parse_init, render_init
 from core.engine.turns.prompt_commands import ExpandedPrompt, calls_server, expand_prompt, find_called
-from core.engine.turns.prompt_sources import find_prompt_items, render_steer_context
+from core.engine.turns.prompt_sources import find_prompt_items, list_open_items, render_steer_context
 from core.errors import CommandRejected
 from core.ids import new_id
 from core.permissions.policy import check_pattern
@@ -62,6 +62,7 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
     if expanded_prompt is None and (target := parse_review(text)) is not None:
         return await prepare_review(session, text, target)
     items = await _find_items(session, command, text, expanded_prompt)
+    items += await list_open_items(session, command, items) if command.shows_open else ()
     await check_pictures_accepted(session, items)
     surroundings = PromptSurroundings(
         open_files=command.open_files,
@@ -69,7 +70,9 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
         items=items,
         rules=command.rules,
         layout=command.layout,
+        edit_history=command.edit_history,
         earlier=command.earlier,
+        wants_plan=command.wants_plan,
     )
     goal = build_goal(command)
     instruction = await _render_instruction(session, text, text.removesuffix(command.text), expanded_prompt)
@@ -321,7 +324,8 @@ def prepare_question_reply(session: Session, command: cmd.QuestionReply, *, begi
         session.routes.open()  # raises if there is no model
     session.user.answered.add(command.id)
     answer_event = QuestionAnswered(id=question_event.id, answers=command.answers, by=command.by)
-    return partial(_apply_answers, session, question_event, answer_event, begins=begins)
+    surroundings = PromptSurroundings(wants_plan=command.wants_plan)
+    return partial(_apply_answers, session, question_event, answer_event, surroundings if begins else None)
 
 
 def _check_unanswered(session: Session, identity: str, kind: str) -> None:
@@ -369,9 +373,13 @@ def _build_rejection(message: str, hint: str = "") -> CommandRejected:
 
 
 async def _apply_answers(
-    session: Session, question_event: QuestionAsked, answer_event: QuestionAnswered, *, begins: bool
+    session: Session,
+    question_event: QuestionAsked,
+    answer_event: QuestionAnswered,
+    surroundings: PromptSurroundings | None,
 ) -> None:
-    """Resolve the waiting turn with the answers, else record them and start a turn."""
+    """Resolve the waiting turn with the answers, else record them and start a turn in these surroundings, None = start
+    none."""
     if session.user.resolve_question(answer_event.id, answer_event.answers, answerer=answer_event.by):
         return
     if question_event.id not in session.state.questions:
@@ -380,6 +388,7 @@ async def _apply_answers(
     if (goal := find_accepted_goal(question_event, answer_event.answers)) is not None:
         session.emit_outside_turn(goal)
     if not answer_event.answers or not begins:
+    if not answer_event.answers or surroundings is None:
         return
     turn = session.state.current_turn
     if turn is not None and question_event.call in turn.calls:
@@ -390,4 +399,5 @@ async def _apply_answers(
         with suppress(CommandRejected):  # a turn has begun meanwhile, which gets the answers at its next step
             await reserve_turn(session)
             prompt = summarize_answers(question_event.questions, answer_event.answers)
-            start_turn(session, partial(ask_model, prompt=prompt, instruction=_LATE_ANSWER_INSTRUCTION), prompt)
+            ask = partial(ask_model, prompt=prompt, surroundings=surroundings, instruction=_LATE_ANSWER_INSTRUCTION)
+            start_turn(session, ask, prompt)

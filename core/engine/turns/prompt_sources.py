@@ -27,6 +27,7 @@ from core.protocol.queries import ContextItem
 from core.tools.base import Reader
 
 MAX_NAMES: Final = 400  # symbols that are compared with a misspelt one
+MAX_OPEN_ITEMS: Final = 20
 MAP_TOKENS: Final = 1_000  # of the map of the project
 
 
@@ -131,3 +132,18 @@ async def find_prompt_items(
         suffix = f" And {len(others)} more: {', '.join(problem.key for problem in others)}." if others else ""
         raise CommandRejected(f"{first.message}{suffix}", hint=first.hint, code="mention_unknown")
     return answer.items
+
+
+async def list_open_items(
+    session: Session, command: cmd.TurnSubmit, items: Sequence[ContextItem]
+) -> tuple[ContextItem, ...]:
+    """Return the open files as items, without those of the prompt. Their text is bounded as that of files that a
+    sentence only names."""
+    reader, named_paths = build_session_reader(session), {item.path for item in items}
+    paths = [path for path in dict.fromkeys(command.open_files) if path not in named_paths and may_show(reader, path)]
+    stats = await asyncio.to_thread(lambda: {path: reader.stat(path) for path in paths[:MAX_OPEN_ITEMS]})
+    return tuple(
+        ContextItem(key=path, kind="file", label=path, path=path, origin="found", reason="It is open.")
+        for path, path_stat in stats.items()
+        if path_stat is not None and path_stat.kind == "file"
+    )

@@ -83,12 +83,14 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     place in the one on screen. What the labels in `text` name goes with it; `attachments` are labels that need not
     stand in it. So does what it mentions and names, see `PromptContextQuery`, for `pasted` and `excluded`, too.
     `anyway`: the model is meant, although the user types the commands (policy `human`). `available_tools`: by name,
-    what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow. `rules`:
-    texts of the client that bind from now on; `layout`: a tree of the files as the client shows them, which is told
-    once; `earlier`: what was said before, for a session that begins with it. `goal`: the turn goes on until this
-    condition holds, by the command `check` or the judgement of a model, in at most `rounds` checks (0: as usual).
-    `answer_schema`: a JSON Schema that the model's API holds the answer to where it can, {} = none; `answer_only`: no
-    tool is called for it."""
+    what tools may do in this turn ("*": those that it does not name); it only narrows what the settings allow.
+    `rules`: texts of the client that bind from now on; `shows_open`: the text of the open files goes along, bounded;
+    `edit_history`: what the user edited lately, as diffs or in words, latest first; `layout`: a tree of the files as
+    the client shows them, which is told once; `earlier`: what was said before, for a session that begins with it.
+    `goal`: the turn goes on until this condition holds, by the command `check` or the judgement of a model, in at most
+    `rounds` checks (0: as usual). `wants_plan`: the turn, in Plan mode, ends with a plan or a question, whatever the
+    model says. `answer_schema`: a JSON Schema that the model's API holds the answer to where it can, {} = none;
+    `answer_only`: no tool is called for it."""
 
     text: str
     open_files: tuple[str, ...] = ()
@@ -100,7 +102,10 @@ class TurnSubmit(Command, frozen=True, kw_only=True, tag="turn.submit"):
     available_tools: dict[str, ToolSettings] = field(default_factory=dict)
     rules: tuple[str, ...] = ()
     layout: str = ""
+    shows_open: bool = False
+    edit_history: tuple[str, ...] = ()
     earlier: tuple[EarlierMessage, ...] = ()
+    wants_plan: bool = False
     goal: str = ""
     check: str = ""
     rounds: Annotated[int, Meta(ge=0)] = 0
@@ -204,11 +209,13 @@ class ApprovalAnswer(Command, frozen=True, kw_only=True, tag="approval.answer"):
 
 
 class QuestionReply(Command, frozen=True, kw_only=True, tag="question.answer"):
-    """Answer a question; no answers = dismiss it. `by` program: nobody answered, so there are no answers."""
+    """Answer a question; no answers = dismiss it. `by` program: nobody answered, so there are no answers. `wants_plan`:
+    as in `TurnSubmit`, of a turn that begins with the answers."""
 
     id: Id
     answers: tuple[QuestionAnswer, ...] = ()
     by: Literal["user", "program"] = "user"
+    wants_plan: bool = False
 
 
 class ContextDrop(Command, frozen=True, kw_only=True, tag="context.drop"):

@@ -12,7 +12,7 @@ import ipaddress
 import os
 import signal
 import socket
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -171,10 +171,11 @@ class HttpServer:
             ssl_certfile=listen_address.certificate,
             ssl_keyfile=listen_address.key,
         )
-        self._server = _Server(config, on_ready)
+        self._server = _Server(config, on_ready, engines.close)
 
     async def run(self) -> None:
-        """Serve until a signal or `stop`; then close the engines."""
+        """Serve until a signal or `stop`; then close the engines. Those that open while the last requests end are
+        closed after them."""
         try:
             await self._server.serve(sockets=[self._listening])
         finally:
@@ -188,11 +189,21 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn with a callback when it is ready."""
+    """uvicorn with a callback when it is ready, and one when it ends, before it waits for its streams: what ends them
+    is part of them."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, on_ready: Callable[[], None], on_end: Callable[[], Awaitable[None]]
+    ) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._on_ready, self._on_end = on_ready, on_end
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Take no more connections, end what runs, and wait for the streams that tell of it."""
+        for server in self.servers:
+            server.close()
+        await self._on_end()
+        await super().shutdown(sockets)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

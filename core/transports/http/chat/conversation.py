@@ -73,7 +73,9 @@ class Conversation:
                 hint = "Answer it first, and send the pictures with the message after that."
                 message = "a question is answered in words, without pictures."
                 raise CommandRejected(message, hint=hint, code=PICTURE_REFUSED)
-            command = cmd.QuestionReply(session=self._session, id=question.id, answers=answers)
+            command = cmd.QuestionReply(
+                session=self._session, id=question.id, answers=answers, wants_plan=prompt.wants_plan
+            )
         else:
             command = await self._build_turn(prompt)
         if prompt.mode is not None and prompt.mode != self.state.mode:
@@ -99,10 +101,13 @@ class Conversation:
             session=self._session,
             text=prompt.message.text,
             open_files=prompt.open_files,
+            shows_open=True,
+            edit_history=prompt.edit_history,
             attachments=tuple(label for message_labels in labels for label in message_labels),
             available_tools=limits,
             rules=prompt.rules,
             layout=prompt.layout,
+            wants_plan=prompt.wants_plan,
             earlier=tuple(message for message in earlier if message.text.strip()),
         )
 

@@ -140,7 +140,15 @@ class ChatContext(ApiRecord, frozen=True, kw_only=True):
         str, Meta(description="Absolute path of the project, in the directory that is served; that itself by default.")
     ] = ""
     open_files: Annotated[
-        tuple[str, ...], Meta(description="Files that the user looks at, latest first; relative to the project.")
+        tuple[str, ...],
+        Meta(
+            description="Files that the user looks at, latest first; relative to the project. The model gets them, "
+            "shortened."
+        ),
+    ] = ()
+    edit_history: Annotated[
+        tuple[str, ...],
+        Meta(description="What the user edited lately, latest first: a diff or a sentence each, shortened."),
     ] = ()
     project_layout: Annotated[
         str,
@@ -179,9 +187,11 @@ class ChatPrompt(Struct, frozen=True, kw_only=True):
     model: str
     mode: ModeName | None
     open_files: tuple[str, ...]
+    edit_history: tuple[str, ...]
     layout: str
     tool_names: tuple[str, ...] | None
     tool_limits: dict[str, ToolSettings]
+    wants_plan: bool = False
 
 
 class ChatRequest(ApiRecord, frozen=True, kw_only=True):
@@ -222,6 +232,7 @@ class ChatRequest(ApiRecord, frozen=True, kw_only=True):
             model=self.model,
             mode=self.mode,
             open_files=self.context.open_files,
+            edit_history=self.context.edit_history,
             layout=self.context.project_layout,
             tool_names=self.tools,
             tool_limits={

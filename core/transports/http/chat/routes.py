@@ -34,11 +34,12 @@ async def complete_chat(request: Request, data: ChatRequest, service: HttpServic
 
 
 async def plan_chat(request: Request, data: ChatRequest, service: HttpService) -> Answered:
-    """Let the agent read, ask and plan; nothing is changed. The answer has `plan` and `clarification` documents; the
-    next message of the conversation answers its questions."""
+    """Let the agent read, ask and plan; nothing is changed. The answer has a `plan` or a `clarification` document; the
+    next message of the conversation answers its questions. A model that hands in neither is asked for one, and then
+    its words are the clarification."""
     if data.mode not in {None, "plan"}:
         raise CommandRejected(f"the mode is plan here, not {data.mode}.", code="mode_refused")
-    return await _answer(request, structs.replace(data, mode="plan"), service)
+    return await _answer(request, structs.replace(data, mode="plan"), service, wants_plan=True)
 
 
 async def read_answer(conversation_id: str, service: HttpService) -> Answer:
@@ -70,7 +71,7 @@ async def interrupt_chat(conversation_id: str, service: HttpService) -> cmd.Ack:
     return await service.submit(await service.find(session), cmd.TurnInterrupt(session=session))
 
 
-async def _answer(request: Request, data: ChatRequest, service: HttpService) -> Answered:
+async def _answer(request: Request, data: ChatRequest, service: HttpService, *, wants_plan: bool = False) -> Answered:
     require_model_grant(request.scope, data.model)
     prompt = await asyncio.to_thread(data.build_prompt)  # refuses an invalid request before a session is opened
     client, session = await _open(data, service)
@@ -83,7 +84,7 @@ async def _answer(request: Request, data: ChatRequest, service: HttpService) -> 
                 pieces = _hold_open(service, session, conversation.stream_answer())
                 # It raises before the turn begins.
                 stream = service.streams.build_stream(pieces, _name_conversation(session))
-            await conversation.send_prompt(prompt)
+            await conversation.send_prompt(structs.replace(prompt, wants_plan=wants_plan))
             if stream is not None:
                 return stream
             answer = await conversation.finish_answer()
