@@ -25,21 +25,21 @@ class QuotedPlace(Struct, frozen=True):
 
 
 def locate_quotation(
-    quote: str, said: QuotedPlace, lines: Mapping[int, str], *, is_whole: bool = True, has_all: bool = False
+    quote: str, claim: QuotedPlace, lines: Mapping[int, str], *, is_whole: bool = True, has_all: bool = False
 ) -> QuotedPlace:
-    """Return the place that was `said` if the quotation is there, else the only other one, else the same with a doubt.
+    """Return the place `claim` if the quotation is there, else the only other one, else the same with a doubt.
     `lines`: those of the file by number, empty if there is no such file; `is_whole`: they are all of them; `has_all`:
     the quotation has all lines of the place, so that it says how many they are."""
     quoted_lines = [line.strip() for line in quote.split("\n")]
     quoted_lines = [line for line in quoted_lines if line and not _ELISION.fullmatch(line)]
     starts = [number for number, line in lines.items() if quoted_lines and line.strip() == quoted_lines[0]]
-    lengths = [said.end - said.start, *([len(quote.strip("\n").split("\n")) - 1] if has_all and quoted_lines else [])]
+    lengths = [claim.end - claim.start, *([len(quote.strip("\n").split("\n")) - 1] if has_all and quoted_lines else [])]
     for length in dict.fromkeys(lengths):
-        anchors = [start for start in (said.start, *starts) if _matches_at(quoted_lines, lines, start, length)]
-        if said.start in anchors or len(anchors) == 1:
-            start = said.start if said.start in anchors else anchors[0]
+        anchors = [start for start in (claim.start, *starts) if _matches_at(quoted_lines, lines, start, length)]
+        if claim.start in anchors or len(anchors) == 1:
+            start = claim.start if claim.start in anchors else anchors[0]
             return QuotedPlace(start, start + length)
-    return QuotedPlace(said.start, said.end, _describe_doubt(said, lines, is_whole=is_whole))
+    return QuotedPlace(claim.start, claim.end, _describe_doubt(claim, lines, is_whole=is_whole))
 
 
 def _matches_at(quoted_lines: Sequence[str], lines: Mapping[int, str], start: int, length: int) -> bool:
@@ -50,9 +50,9 @@ def _matches_at(quoted_lines: Sequence[str], lines: Mapping[int, str], start: in
     return all(any(line == quoted_line for line in remaining_lines) for quoted_line in quoted_lines)
 
 
-def _describe_doubt(said: QuotedPlace, lines: Mapping[int, str], *, is_whole: bool) -> str:
+def _describe_doubt(claim: QuotedPlace, lines: Mapping[int, str], *, is_whole: bool) -> str:
     if not lines:
         return "there is no such file" if is_whole else "the file is not in the diff"
-    if said.start in lines and said.end in lines:
+    if claim.start in lines and claim.end in lines:
         return "these lines have other text"
     return f"the file has {count('line', max(lines))}" if is_whole else "these lines are not in the diff"

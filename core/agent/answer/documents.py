@@ -244,9 +244,9 @@ def _build_segment_document(
         case "text":
             return TextDocument(id=id_, sequence=sequence, content=content)
         case "code_reference":
-            said = QuotedPlace(segment.start, segment.end)
+            claim = QuotedPlace(segment.start, segment.end)
             lines = context.read_lines(segment.path)
-            place = said if lines is None else locate_quotation(content, said, lines, has_all=True)
+            place = claim if lines is None else locate_quotation(content, claim, lines, has_all=True)
             reference = CodeReferenceMetadata(
                 file_path=segment.path,
                 start_line=place.start,

@@ -99,10 +99,10 @@ class TurnBudget(Struct, eq=False):
             )
 
     def _check_templates(self) -> None:
-        limits, hint = self._template_limits(), "The file in `dialects.command` sets it. Another message goes on."
-        if limits.max_steps and self.steps >= limits.max_steps:
+        own_limits, hint = self._template_limits(), "The file in `dialects.command` sets it. Another message goes on."
+        if own_limits.max_steps and self.steps >= own_limits.max_steps:
             raise LimitReached(f"Stopped after {count('step', self.steps)} (step_limit).", hint=hint)
-        if limits.max_cost and (cost := self.usage.cost or 0.0) >= limits.max_cost:
+        if own_limits.max_cost and (cost := self.usage.cost or 0.0) >= own_limits.max_cost:
             raise LimitReached(f"Stopped at a cost of ${cost:.2f} (cost_limit).", hint=hint)
 
 

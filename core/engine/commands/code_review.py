@@ -222,6 +222,6 @@ def check_anchor(finding: Finding, lines: Mapping[int, str], *, is_whole: bool) 
     number, empty if there is no such file; `is_whole`: they are the whole file, not only the lines in a diff."""
     if not finding.path:
         return finding
-    said = QuotedPlace(finding.start, finding.end)
-    place = locate_quotation(finding.quote, said, lines, is_whole=is_whole)
+    claim = QuotedPlace(finding.start, finding.end)
+    place = locate_quotation(finding.quote, claim, lines, is_whole=is_whole)
     return replace(finding, start=place.start, end=place.end, doubt=place.doubt)
