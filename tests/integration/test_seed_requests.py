@@ -34,7 +34,8 @@ MAIN = (
 EDIT = {
     "target_file": "src/main.py",
     "instructions": "Register the blueprint.",
-    "code_edit": "# ... existing code ...\n    app = Flask(__name__)\n    app.register_blueprint(api_bp)\n    app.register_blueprint(auth_bp)\n",
+    "code_edit": "# ... existing code ...\n    app = Flask(__name__)\n"
+    "    app.register_blueprint(api_bp)\n    app.register_blueprint(auth_bp)\n",
 }
 # One line off, as in the specification.
 QUOTE = "```5:6:src/main.py\ndef main():\n    app = Flask(__name__)\n```"
