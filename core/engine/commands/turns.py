@@ -387,7 +387,6 @@ async def _apply_answers(
     session.emit(answer_event)
     if (goal := find_accepted_goal(question_event, answer_event.answers)) is not None:
         session.emit_outside_turn(goal)
-    if not answer_event.answers or not begins:
     if not answer_event.answers or surroundings is None:
         return
     turn = session.state.current_turn
