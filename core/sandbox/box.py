@@ -75,7 +75,8 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
 
     The command sees `workspace` under its own path, with `lowers` (directories in overlayfs's format, topmost first)
     over it. Its changes land in `upper`, with `work` on the same file system; without an `upper` they stay in memory
-    and are dropped afterwards. `cwd` is relative to the workspace; `cache` is mounted on ~/.cache.
+    and are dropped afterwards. `cwd` is relative to the workspace; `cache` is mounted on ~/.cache, and
+    `temporary` on /tmp in tiers with mounts; None = that is in memory and vanishes with the command.
 
     `hidden`: absolute paths that do not exist for it. `withheld`: paths of the workspace whose content it can't read.
     `masked`: files of the workspace that are empty and unreadable for it, though it may delete them with their
@@ -95,6 +96,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     work: Path | None = None
     cwd: str = "."
     cache: Path | None = None
+    temporary: Path | None = None
     hidden: tuple[Path, ...] = ()
     withheld: tuple[str, ...] = ()
     masked: tuple[str, ...] = ()

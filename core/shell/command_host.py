@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final, Protocol
 from msgspec import Struct
 
 from core.filesystem.private_files import make_private_directory
+from core.filesystem.removal import remove_tree
 from core.git.command_view import RepositoryView
 from core.protocol.events import AnyEvent
 from core.protocol.review import Origin
@@ -25,6 +27,7 @@ from core.state.session import SessionState
 from core.workspace import Workspace
 from core.workspace.withheld_paths import WithheldPaths
 
+TEMPORARY_FOLDER: Final = "tmp"  # of a session, with the /tmp of its commands
 _OWN: Final = "AGENT_TUI_"
 
 
@@ -129,6 +132,20 @@ class CommandHost(Struct, frozen=True, kw_only=True):
             interactive=is_piped,
             raw=is_piped,
         )
+
+    def ensure_temporary(self) -> Path | None:
+        """Create and return the directory that is /tmp for the session's commands; None if that fails: then each has
+        an empty one of its own."""
+        try:
+            make_private_directory(self.directory / TEMPORARY_FOLDER)
+        except OSError:
+            return None
+        return self.directory / TEMPORARY_FOLDER
+
+    def remove_temporary(self) -> None:
+        """Remove what commands have left in /tmp."""
+        with contextlib.suppress(OSError):
+            remove_tree(self.directory / TEMPORARY_FOLDER)
 
     def ensure_cache(self) -> Path | None:
         """Create and return the cache directory of commands; None if that fails, which costs only speed."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -23,11 +24,20 @@ from core.shadow.layers.layer_store import MIN_FREE_BYTES, CommandLayer, get_fre
 POLL_PERIOD = 0.2  # seconds
 _MIN_FILE_SIZE = 1 << 20
 CACHE_QUOTA = 5 << 30  # bytes of ~/.cache, which the commands of a project share
-_CACHE_PARTS = 16  # the cache is measured after every such part of the quota is written
+TEMPORARY_QUOTA = 2 << 30  # bytes of /tmp, which the commands of a session share
+_QUOTA_PARTS = 16  # a directory is measured after every such part of its quota is written
 _MEASUREMENT_LIFETIME = 60.0  # seconds
 _SHORT_WALK = 0.1  # seconds
-_cache_walks: dict[Path, tuple[float, float]] = {}  # duration and start of the last walk, by cache
-_cache_measurements: dict[Path, tuple[int, float]] = {}  # free bytes and time of the last measurement, by cache
+_walks: dict[Path, tuple[float, float]] = {}  # duration and start of the last walk, by directory
+_measurements: dict[Path, tuple[int, float]] = {}  # free bytes and time of the last measurement, by directory
+
+
+class SharedDirectory(NamedTuple):
+    """A directory that outlasts the command which writes it. `name`: its path in the box."""
+
+    path: Path
+    quota: int
+    name: str
 
 
 class DiskGuard:
@@ -36,14 +46,17 @@ class DiskGuard:
     Without a layer, the command's changes are dropped, and only the free space of `directory` counts.
     """
 
-    def __init__(self, directory: Path, layer: CommandLayer | None, cache: Path | None = None) -> None:
+    def __init__(
+        self, directory: Path, layer: CommandLayer | None, cache: Path | None = None, temporary: Path | None = None
+    ) -> None:
         self.reason = ""
-        self._cache = cache
+        self._shared = [SharedDirectory(cache, CACHE_QUOTA, "~/.cache")] if cache is not None else []
+        self._shared += [SharedDirectory(temporary, TEMPORARY_QUOTA, "/tmp")] if temporary is not None else []
+        self._full: list[SharedDirectory] = []
         self._layer = layer
         self._directory = layer.upper if layer else directory
         self._quota = layer.capacity if layer else 0
         self._measure_below = 0
-        self._is_cache_full = False
         with contextlib.suppress(OSError):
             self._measure_below = get_free_bytes(self._directory) - self._quota
 
@@ -71,42 +84,43 @@ class DiskGuard:
             if used_bytes > self._quota:
                 return f"it had written {used_bytes >> 20:,} MB, and there was room for {self._quota >> 20:,} MB"
             self._measure_below = free - (self._quota - used_bytes)
-        return await self._find_cache_reason()
+        reasons = [await self._find_shared_reason(directory) for directory in self._shared]
+        return next(filter(None, reasons), "")
 
-    async def _find_cache_reason(self) -> str:
-        """Return an explanation if the cache is too large, else "". It is measured once a minute, and after many
-        writes."""
-        if self._cache is None:
-            return ""
-        free, now = get_free_bytes(self._cache), monotonic()
-        free_then, last_measurement = _cache_measurements.get(self._cache, (0, 0.0))
+    async def _find_shared_reason(self, directory: SharedDirectory) -> str:
+        """Return an explanation if a shared directory is too large, else "". It is measured once a minute, and after
+        many writes."""
+        free, now = get_free_bytes(directory.path), monotonic()
+        free_then, last_measurement = _measurements.get(directory.path, (0, 0.0))
         if (
             last_measurement
             and now - last_measurement < _MEASUREMENT_LIFETIME
-            and free > free_then - CACHE_QUOTA // _CACHE_PARTS
+            and free > free_then - directory.quota // _QUOTA_PARTS
         ):
             return ""
-        _cache_measurements[self._cache] = (free, now)
-        used_bytes = await asyncio.to_thread(measure_tree, self._cache)
-        if used_bytes <= CACHE_QUOTA:
+        _measurements[directory.path] = (free, now)
+        used_bytes = await asyncio.to_thread(measure_tree, directory.path)
+        if used_bytes <= directory.quota:
             return ""
-        self._is_cache_full = True
-        return f"~/.cache was at {used_bytes >> 20:,} MB of {CACHE_QUOTA >> 20:,} MB; it is emptied"
+        self._full.append(directory)
+        return f"{directory.name} was at {used_bytes >> 20:,} MB of {directory.quota >> 20:,} MB; it is emptied"
 
-    async def _strip_cache(self, cache: Path) -> None:
-        """Strip privileges in the cache; in a large one at most once a minute, since that takes longer than most
-        commands."""
-        took, last_walk = _cache_walks.get(cache, (0.0, 0.0))
+    async def _strip(self, path: Path) -> None:
+        """Strip privileges in a shared directory; in a large one at most once a minute, since that takes longer than
+        most commands."""
+        took, last_walk = _walks.get(path, (0.0, 0.0))
         began = monotonic()
         if took < _SHORT_WALK or began - last_walk > _MEASUREMENT_LIFETIME:
-            await asyncio.to_thread(strip_privileges, cache)
-            _cache_walks[cache] = (monotonic() - began, began)
+            await asyncio.to_thread(strip_privileges, path)
+            _walks[path] = (monotonic() - began, began)
 
-    async def settle_cache(self) -> None:
-        """Clean the cache after the command has ended: empty a full cache, else strip setuid bits and capabilities."""
-        if self._cache is not None and not self._is_cache_full:
-            await self._strip_cache(self._cache)
-        if self._is_cache_full and self._cache is not None:
-            await asyncio.to_thread(remove_path, self._cache)
-            _cache_measurements.pop(self._cache, None)
-            self._is_cache_full = False
+    async def settle_shared(self) -> None:
+        """Clean the shared directories after the command has ended: empty a full one, else strip setuid bits and
+        capabilities."""
+        for directory in self._shared:
+            if directory not in self._full:
+                await self._strip(directory.path)
+                continue
+            await asyncio.to_thread(remove_path, directory.path)
+            _measurements.pop(directory.path, None)
+        self._full.clear()

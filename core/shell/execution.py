@@ -126,7 +126,7 @@ class Execution:
             self._layer = host.shadow.open_layer()
         lowers = self._layer.lowers if self._layer else host.shadow.prepare_lowers()
         lowers = (*self.request.overlays, *lowers)
-        self._disk_guard = DiskGuard(host.directory, self._layer, host.ensure_cache())
+        self._disk_guard = DiskGuard(host.directory, self._layer, host.ensure_cache(), host.ensure_temporary())
         self._started_ns = time.time_ns()
         try:
             on_stderr = self.request.on_stderr
@@ -181,6 +181,7 @@ class Execution:
             work=layer.work if layer else None,
             cwd=self._shell.directory,
             cache=host.ensure_cache(),
+            temporary=host.ensure_temporary(),
             hidden=(*host.hidden, *self._withheld.outside),
             withheld=self._withheld.covered,
             masked=self._withheld.masked,
@@ -215,7 +216,7 @@ class Execution:
             box_result = await self.running.wait()
         finally:
             watch.cancel()
-        await self._disk_guard.settle_cache()
+        await self._disk_guard.settle_shared()
         await self._survey_project()
         return replace(box_result, exit_code=None, end_reason="disk_full") if self._disk_guard.reason else box_result
 

@@ -291,6 +291,7 @@ class Terminal:
             await end()
         await self.jobs.close()
         await self._finishing.wait()
+        await asyncio.to_thread(self.host.remove_temporary)
 
 
 def _build_shell_event(state: ShellState) -> ShellMoved:

@@ -71,6 +71,7 @@ def test_i3_servers_of_mcp_are_started_by_one_package_and_reached_by_the_capabil
         "core.engine.configuration.settings_lint",  # which entries are wrong
         "core.cli.doctor",  # whether there is a browser
         "core.cli.mcp",  # what the user does with them
+        "core.cli.clean",  # where their packages are
         "core.engine.session.server_access",
         "core.engine.subagents.browser",
         "core.engine.turns.agent_types",
@@ -146,7 +147,7 @@ AGES = frozenset(
         "core.providers.catalog.reported",
         "core.providers.connection.refusals",
         "core.cli.image",
-        "core.engine.turns.lifecycle",
+        "core.agent.turn.prompt_setup",
         "core.cli.clean",
         "core.cli.agents",
     }

@@ -22,6 +22,7 @@ ELSEWHERE = {
     "core/shadow/gitstate/git_layer.py",
     "core/shadow/gitstate/git_state.py",
     "core/shadow/gitstate/repository_copy.py",
+    "core/shell/patch_program.py",
     "core/shell/probe_overlay.py",
     "core/tools/builtin/reading/grep.py",
     "core/workspace/plan_folder.py",

@@ -76,6 +76,7 @@ def _repair_session(directory: SessionDirectory, services: EngineServices) -> tu
     state.session_id = directory.id
     register_git_credentials(services.workspace.root)
     session = Session(directory, log, state, services)
+    session.terminal.host.remove_temporary()  # of a killed program
     repairs = [repair_note, *session.shadow.recover(), finish_pending_restore(session)]
     repairs.append(_finish_own_commit(session))
     session.recorder.turn_id = state.current_turn.id if state.current_turn is not None else ""

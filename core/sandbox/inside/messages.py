@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         repository: bytes
         repository_layer: bytes
         cache: bytes
+        temporary: bytes
 
     class NamespaceLaunch(CommandLaunch, OverlayRoot):
         """Launch of one command by the fork server. Absolute, real paths; b"" for none."""

@@ -101,7 +101,8 @@ def _build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[b
     plan = MountPlan()
     enter_new_root()
     attach_scratch(scratch)
-    overlays = create_host_overlays(root["workspace"], root["cache"], *root["readable"])
+    shared_paths = [path for path in (root["cache"], root["temporary"]) if path]
+    overlays = create_host_overlays(root["workspace"], *shared_paths, *root["readable"])
     plan_top_level(plan, overlays)
     plan.add_mount(mounts.create_tmpfs(_SKELETON_SIZE, "1777"), b"/var/tmp")
     for name in FRESH_DIRECTORIES - {b"dev", b"proc"}:
@@ -109,7 +110,7 @@ def _build_overlay_root(root: OverlayRoot, scratch: int, submounts: list[tuple[b
             plan.add_directory(b"/" + name, 0o755)
     for path in root["readable"]:
         plan_readable(plan, overlays, path)
-    for path in [root["cache"]] if root["cache"] else []:
+    for path in shared_paths:
         plan.add_mount(kernel.clone_mount(path), path, is_needed=True)
     for path, _ in root["writable"]:
         plan.add_mount(kernel.clone_mount(path), path, is_needed=True)
@@ -162,6 +163,16 @@ def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
         plan.add_mount(mount, os.path.realpath(message["home"]) + b"/.cache", is_writable=True)
 
 
+def plan_temporary(message: NamespaceLaunch, plan: MountPlan) -> None:
+    """Plan /tmp, where it lasts longer than the command."""
+    if message["temporary"]:
+        if os.stat(message["temporary"]).st_uid == 0:
+            change_owner_below(message["temporary"], message["owner"])
+        mount = kernel.clone_mount(message["temporary"])
+        kernel.set_mount_attributes(mount, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+        plan.add_mount(mount, b"/tmp", is_writable=True)
+
+
 def plan_writable(message: NamespaceLaunch, plan: MountPlan) -> None:
     """Plan directories that the command may change, under the paths where it expects them."""
     for path, target in message["writable"]:
@@ -189,7 +200,14 @@ def plan_fresh_directories(message: NamespaceLaunch, plan: MountPlan) -> None:
     home = os.path.realpath(message["home"])
     if home != message["home"]:
         plan.add_link(message["home"], home)
-    targets = [(b"/tmp", 0o1777), (b"/var/tmp", 0o1777), (b"/run", 0o755), (b"/dev/shm", 0o1777), (home, 0o700)]
+    plan_temporary(message, plan)
+    targets = [
+        *([] if message["temporary"] else [(b"/tmp", 0o1777)]),
+        (b"/var/tmp", 0o1777),
+        (b"/run", 0o755),
+        (b"/dev/shm", 0o1777),
+        (home, 0o700),
+    ]
     for number, (target, mode) in enumerate(targets):
         inside = b"%s/%d" % (_SCRATCH, number)
         os.mkdir(inside)

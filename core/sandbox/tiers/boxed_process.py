@@ -317,6 +317,7 @@ def encode_layers(request: BoxRequest, toolchains: Iterable[Path]) -> OverlayRoo
         "repository": os.fsencode(request.repository or b""),
         "repository_layer": os.fsencode(get_repository_layer_path(request.upper)) if request.upper else b"",
         "cache": os.fsencode(request.cache or b""),
+        "temporary": os.fsencode(request.temporary or b""),
     }
 
 

@@ -261,7 +261,11 @@ def _bind_host(request: BoxRequest, state: Path, *, is_root_ours: bool) -> Itera
     yield from ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
     yield from _cover_paths([Path(os.fsdecode(secret)) for secret in KERNEL_SECRETS], request)
     for directory in _FRESH_DIRECTORIES:
-        if Path(directory).is_dir() and not Path(directory).is_symlink():
+        if not Path(directory).is_dir() or Path(directory).is_symlink():
+            continue
+        if directory == "/tmp" and request.temporary is not None:
+            yield from ("--bind", str(request.temporary), directory)
+        else:
             yield from (*size, "--tmpfs", directory)
     secret_paths = (*host_view.list_masked(), state)
     opened_paths = (request.workspace, host_view.find_home(request.env), *request.readable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import stat
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from core.errors import AgentTuiError
 from core.ids import new_id
 from core.protocol.review import Origin
-from core.sandbox.box import Tier
+from core.sandbox.box import BoxLimits, Tier
 from core.sandbox.results import CommandResult
 from core.shadow.layers import layer_store as layers
 from core.shell.command_host import CommandRequest
@@ -92,6 +93,27 @@ async def test_n15_the_cache_has_a_quota_and_is_begun_anew_when_it_is_over(termi
     result = await ran(terminal, f"mkdir -p ~/.cache/x; cd ~/.cache/x; {MANY}")
     assert (result.ended, result.exit_code) == ("disk_full", None)
     assert "MB of 60 MB; it is emptied" in result.effects
-    again = await ran(terminal, "ls -A ~/.cache; echo kept > ~/.cache/one; echo went on")
+    again = await ran(terminal, "ls -A ~/.cache | grep -x x; echo kept > ~/.cache/one; echo went on")
     assert (again.output, again.exit_code) == ("went on\n", 0)
     assert (await ran(terminal, "cat ~/.cache/one")).output == "kept\n"
+
+
+async def test_what_a_command_leaves_in_tmp_is_there_for_the_next_until_the_session_closes(terminal):
+    await ran(terminal, "echo mine > /tmp/made; cp /bin/sh /tmp/sh; chmod u+s /tmp/sh")
+    assert (await ran(terminal, "cat /tmp/made")).output == "mine\n"
+    temporary = terminal.host.directory / "tmp"
+    assert not (temporary / "sh").stat().st_mode & stat.S_ISUID
+    request = await terminal.host.build_passing_request("cat /tmp/made", lowers=(), cwd=".", limits=BoxLimits())
+    assert request.temporary is None  # a check that runs alone sees nothing of it
+    await terminal.close()
+    assert not temporary.exists()
+
+
+async def test_tmp_has_a_quota_and_is_begun_anew_when_it_is_over(terminal, monkeypatch):
+    monkeypatch.setattr("core.shell.disk_guard.TEMPORARY_QUOTA", 60 << 20)
+    result = await ran(terminal, f"mkdir -p /tmp/x; cd /tmp/x; {MANY}")
+    assert (result.ended, result.exit_code) == ("disk_full", None)
+    assert "/tmp was at" in result.effects
+    assert "MB of 60 MB; it is emptied" in result.effects
+    again = await ran(terminal, "ls -A /tmp | grep -x x; echo went on")
+    assert (again.output, again.exit_code) == ("went on\n", 0)

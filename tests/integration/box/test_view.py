@@ -107,6 +107,23 @@ async def test_the_cache_stays_from_one_command_to_the_next(boxed: Boxed):
     assert (cache / "pip" / "w").read_text() == "wheel\n"
 
 
+def list_names(path: str) -> list[str]:
+    return [entry.name for entry in Path(path).iterdir()]
+
+
+async def test_tmp_is_the_directory_that_was_given_and_not_the_machines(boxed: Boxed):
+    if not boxed.tier.mounts_cache:
+        pytest.skip("a tier without mounts has a /tmp for each command (docs/safety.md)")
+    temporary = boxed.root / "state" / "tmp"
+    temporary.mkdir(mode=0o700)
+    boxed.give(temporary)
+    await boxed.run("echo 'print(42)' > /tmp/made.py; cp /bin/sh /tmp/sh; chmod u+s /tmp/sh", temporary=temporary)
+    ran = await boxed.run("python3 /tmp/made.py; ls /tmp | grep made; mktemp -u", temporary=temporary)
+    assert ran.output.startswith("42\nmade.py\n/tmp/tmp.")
+    assert "made.py" not in list_names("/tmp")
+    assert (await boxed.run("ls -A /tmp | grep made")).output == ""
+
+
 async def test_hidden_paths_do_not_exist_and_readable_ones_cannot_be_written(boxed: Boxed):
     boxed.write("work/project/inner/file", "inner\n")
     boxed.write("data/set.csv", "1,2\n")
