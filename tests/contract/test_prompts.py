@@ -269,3 +269,9 @@ def test_prompts_say_that_edits_wait_for_review():
     assert "shadow" in text
     assert "review" in text
     assert "<workspace_rules>" not in text
+
+
+@pytest.mark.parametrize(("tier", "is_named"), [("T1", False), ("T2b", False), ("T3", True), ("M1", True)])
+def test_a_tier_in_which_no_temporary_file_lasts_says_so(tier, is_named):
+    text = render("reminders/circumstances", mode="agent", tier=tier, tools=frozenset(), attended=True)
+    assert ("$TMPDIR" in text) is is_named
