@@ -38,6 +38,7 @@ WRITERS: dict[str, str] = {
     "core.mcp.package_servers": "packages of servers, after a yes, in the cache directory",
     "core.mcp.tool_lists": "the lists of servers' tools, in the cache directory",
     "core.shell.long_output": STATE,
+    "core.shell.command_host": "the state directory: the temporary files of commands, which it removes",
     "core.shell.own_programs": "the cache directory: a link to our search program, and the start of apply_patch",
     "core.shell.patch_program": "what the command that runs it may change",
     "core.shell.verification.disk_digest": "nothing: reads the files of the project",
