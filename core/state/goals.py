@@ -33,12 +33,18 @@ class GoalWish(NamedTuple):
     rounds: int = 0
 
 
+def unquote(text: str) -> str:
+    """Remove the quotes around a whole text, in which shells have taught to write a command."""
+    is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]
+    return text[1:-1] if is_quoted else text
+
+
 def parse_wish(text: str) -> GoalWish | None:
     """Parse what follows `/goal`; None: there is no condition."""
     match = _WISH.fullmatch(text.strip())
     if match is None or match["condition"].startswith("--"):
         return None
-    return GoalWish(match["condition"].strip(), match["check"] or "", int(match["rounds"] or 0))
+    return GoalWish(unquote(match["condition"].strip()), unquote(match["check"] or ""), int(match["rounds"] or 0))
 
 
 def build_goal_question(proposal: ev.GoalProposal, *, replaces: str = "") -> Question:

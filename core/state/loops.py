@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 from core.patterns import compile_lazily
 from core.protocol import events as ev
+from core.state.goals import unquote
 from core.text.counting import count
 
 DEFAULT_RUNS: Final = 100
@@ -67,14 +68,8 @@ def parse_loop(text: str) -> LoopWish | None:
     seconds = parse_duration(span) if span else RESTART_SECONDS if command else None
     if seconds is None or (match["pattern"] and not command):
         return None
-    pattern = _unquote(match["pattern"] or "")
-    return LoopWish(match["prompt"].strip(), seconds, _unquote(command), pattern, int(match["runs"] or 0))
-
-
-def _unquote(text: str) -> str:
-    """Remove the quotes around a whole text."""
-    is_quoted = len(text) > 2 and text[0] == text[-1] and text[0] in "\"'`" and text[0] not in text[1:-1]
-    return text[1:-1] if is_quoted else text
+    pattern = unquote(match["pattern"] or "")
+    return LoopWish(match["prompt"].strip(), seconds, unquote(command), pattern, int(match["runs"] or 0))
 
 
 def format_interval(seconds: int) -> str:
