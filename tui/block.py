@@ -18,7 +18,8 @@ class TranscriptBlock:
     far (empty once `document` is present), `output` the latest output of a running tool. `revision` increases with
     every change, so that a stale drawing can be detected. `subject` of a call is a path or a command, `summary` its
     outcome; of a subagent, its todo, and `acts` its actions; `folded` are the preceding edits of the same file; an
-    ended turn has its `receipt`. `is_inner`: a program of the model made the call.
+    ended turn has its `receipt`. `program`: the key of the program that made the call, "" = the model made it;
+    `hidden_calls`: calls of a program that have no row any more.
     """
 
     key: str
@@ -43,7 +44,8 @@ class TranscriptBlock:
     attachments: tuple[Attachment, ...] = ()
     folded: tuple[FileEditDocument, ...] = ()
     receipt: Receipt | None = None
-    is_inner: bool = False
+    program: str = ""
+    hidden_calls: int = 0
 
     @property
     def is_running(self) -> bool:

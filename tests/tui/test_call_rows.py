@@ -274,3 +274,35 @@ async def test_a_call_of_a_program_is_indented_below_it(stage):
     async with stage([*recorded.opening(), START, *events]) as on:
         (inner,) = [line for line in on.lines() if "Read rich" in line]
     assert inner.index("▸") == plain.index("▸") + 2
+
+
+def inner_call(number: int, status: e.ToolStatus = "completed") -> list[e.AnyEvent]:
+    """A call of the program `p` that reads a file."""
+    key, path = f"i{number}", f"src/file{number}.py"
+    result = d.ToolResult(status="success" if status == "completed" else "error", data="text")
+    metadata = d.ToolCallMetadata(
+        tool_name="read_file", tool_call_id=key, arguments={"target_file": path}, result=result, summary="3 lines"
+    )
+    return [
+        e.DocumentStarted(id=key, kind="tool_call", sequence=number + 2, title="read_file"),
+        e.ToolRequested(call=key, tool="read_file", arguments="{}", document=key, summary=path, parent="p"),
+        e.DocumentFinished(document=d.ToolCallDocument(id=key, sequence=number + 2, metadata=metadata)),
+        e.ToolFinished(call=key, tool="read_file", status=status, summary="3 lines"),
+    ]
+
+
+@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
+async def test_of_a_program_with_many_calls_the_last_ones_have_rows_and_the_others_a_number(stage, size):
+    run = d.TerminalCommandMetadata(command="for path in paths: …", exit_code=0, tool_call_id="p")
+    events = [
+        e.DocumentStarted(id="p", kind="terminal_command", sequence=1, title="run_code"),
+        e.ToolRequested(call="p", tool="run_code", arguments="{}", document="p", summary=run.command),
+        *(event for number in range(40) for event in inner_call(number, "failed" if number == 3 else "completed")),
+        e.DocumentFinished(document=d.TerminalCommandDocument(id="p", sequence=1, metadata=run)),
+        e.ToolFinished(call="p", tool="run_code", status="completed"),
+    ]
+    async with stage([*recorded.opening(), START, *events], size=size) as on:
+        lines = [line.strip() for line in on.lines()]
+        rows = [line for line in lines if "src/file" in line]
+        assert [line.split("src/file")[1].split(".py")[0] for line in rows] == ["3", "35", "36", "37", "38", "39"]
+        assert any(line.startswith("34 earlier calls that changed nothing") for line in lines), lines

@@ -172,7 +172,7 @@ def can_open(block: TranscriptBlock) -> bool:
 
 def render_block(block: TranscriptBlock, width: int, *, is_open: bool, has_gap: bool) -> list[TextRow]:
     """Return the rows of a block, none wider than `width` cells; `has_gap` puts an empty row first."""
-    indent = "  " * block.is_inner
+    indent = "  " * bool(block.program)
     rows = _RENDERERS.get(block.kind, _render_notice)(block, fit_width(width - len(indent)), is_open)
     if indent:
         rows = [replace(row, pieces=[(indent, ""), *row.pieces], lead=row.lead + len(indent)) for row in rows]

@@ -46,7 +46,7 @@ def count_closed_rows(block: TranscriptBlock) -> int:
     if run is None:
         return 0
     limit = USER_COMMAND_ROWS + 1 if get_user_command(block) else FAILED_ROWS if run.exit_code else 0
-    return min(_count_lines(run), limit)
+    return min(_count_lines(run), limit) + bool(block.hidden_calls)
 
 
 def _count_lines(run: documents.TerminalCommandMetadata) -> int:
@@ -82,6 +82,9 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
         ]
     elif block.is_running and block.output:
         rows += render_live_output(block, width)
+    if block.hidden_calls:
+        text = f"  {count('earlier call', block.hidden_calls)} that changed nothing"
+        rows.append(TextRow([*INDENT, (text, "muted")], lead=4))
     return rows
 
 

@@ -42,6 +42,7 @@ Topics = frozenset[Topic]
 NOTHING: Final[Topics] = frozenset()
 MAX_OUTPUT_CHARS: Final = 16_000
 SEARCHED: Final = 200  # blocks before the last one
+SHOWN_CALLS: Final = 5  # of a program, which have ended and changed nothing
 _SUBAGENT_STATUS: Final = {"done": "completed", "failed": "failed", "limit": "failed", "interrupted": "cancelled"}
 
 
@@ -131,6 +132,7 @@ class TranscriptState:
         block.revision += 1
         if isinstance(document, FileEditDocument):
             self._fold_edit(block, document)
+        self._hide_earlier_call(block)
 
     def _fold_edit(self, block: TranscriptBlock, document: FileEditDocument) -> None:
         """Merge two edits of one file into one row, unless a rewind between them is possible."""
@@ -150,7 +152,8 @@ class TranscriptState:
         self.calls[event.call] = event.document
         if block := self.by_key.get(event.document):
             block.title = event.tool or block.title  # the target tool of a wrapped call
-            block.subject, block.is_inner = event.summary, bool(event.parent)
+            block.subject = event.summary
+            block.program = self.calls.get(event.parent, "") or event.parent
             block.revision += 1
 
     def add_output(self, _: events.Envelope, event: events.ToolOutput) -> None:
@@ -164,6 +167,20 @@ class TranscriptState:
             block.status, block.duration_ms = event.status, event.duration_ms
             block.summary = event.summary or block.summary
             block.revision += 1
+            self._hide_earlier_call(block)
+
+    def _hide_earlier_call(self, block: TranscriptBlock) -> None:
+        """Hide a program's call when it has enough later ones: a hundred rows of reading say less than their number.
+        Calls that failed, edits and commands stay."""
+        program = self.by_key.get(block.program)
+        if program is None:
+            return
+        start = self.blocks.index(program)
+        ended_calls = [call for call in self.blocks[start:] if call.program == program.key and _is_plain(call)]
+        for call in ended_calls[:-SHOWN_CALLS]:
+            self.drop(call)
+            program.hidden_calls += 1
+            program.revision += 1
 
     def show_attachments(self, message: Message) -> bool:
         """Show attachments with the user's words or the call whose result they are. Returns False if there are none."""
@@ -293,3 +310,8 @@ def _find_edited_path(document: FileEditDocument) -> str:
 
 def _format_files(number: int) -> str:
     return count("file", number) if number else ""
+
+
+def _is_plain(block: TranscriptBlock) -> bool:
+    """True for a call that has succeeded and changed nothing."""
+    return block.kind == "tool_call" and block.status == "completed" and block.document is not None
