@@ -156,21 +156,22 @@ def plan_readable(plan: MountPlan, overlays: HostOverlays, path: bytes) -> None:
 
 def plan_cache(message: NamespaceLaunch, plan: MountPlan) -> None:
     if message["cache"]:
-        if os.stat(message["cache"]).st_uid == 0:
-            change_owner_below(message["cache"], message["owner"])
-        mount = kernel.clone_mount(message["cache"])
-        kernel.set_mount_attributes(mount, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
-        plan.add_mount(mount, os.path.realpath(message["home"]) + b"/.cache", is_writable=True)
+        plan_shared(message, plan, message["cache"], os.path.realpath(message["home"]) + b"/.cache")
 
 
 def plan_temporary(message: NamespaceLaunch, plan: MountPlan) -> None:
     """Plan /tmp, where it lasts longer than the command."""
     if message["temporary"]:
-        if os.stat(message["temporary"]).st_uid == 0:
-            change_owner_below(message["temporary"], message["owner"])
-        mount = kernel.clone_mount(message["temporary"])
-        kernel.set_mount_attributes(mount, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
-        plan.add_mount(mount, b"/tmp", is_writable=True)
+        plan_shared(message, plan, message["temporary"], b"/tmp")
+
+
+def plan_shared(message: NamespaceLaunch, plan: MountPlan, path: bytes, target: bytes) -> None:
+    """Plan a directory that outlasts the command; it changes its owner once, since it may be large."""
+    if os.stat(path).st_uid == 0:
+        change_owner_below(path, message["owner"])
+    mount = kernel.clone_mount(path)
+    kernel.set_mount_attributes(mount, b"", add=kernel.NO_SUID | kernel.NO_DEVICES)
+    plan.add_mount(mount, target, is_writable=True)
 
 
 def plan_writable(message: NamespaceLaunch, plan: MountPlan) -> None:
