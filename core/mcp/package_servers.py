@@ -380,11 +380,14 @@ def _build_environment(registry: Registry, settings: list[Path]) -> dict[str, st
 
 
 def _explain_failure(package: ServerPackage, log: ServerLog, refused: list[str]) -> str:
+    """Return why a package could not be fetched: the hosts that we refused, or else what its installer printed about it.
+
+    About a refused host, npm speaks of a "security policy" and of a "403 Forbidden" that no registry sent.
+    """
     lines = [line.strip() for line in log.read().splitlines() if _REASON.search(line) and "complete log" not in line]
     reasons = [line.removeprefix("npm error").strip() for line in lines if not line.startswith("npm error code")]
-    reason = (
-        " ".join(dict.fromkeys([*refused, *reasons[:MAX_LINES]]))[:MAX_REASON] or log.find_reason() or "it says nothing"
-    )
+    reason = " ".join(dict.fromkeys(refused or reasons[:MAX_LINES]))[:MAX_REASON]
+    reason = reason or log.find_reason() or "it says nothing"
     return f"the {package.registry} package {package.spec} could not be fetched: {reason.rstrip('.')}."
 
 
