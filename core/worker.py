@@ -356,7 +356,8 @@ class AgentRunner:
         end_state = "stopped" if self._is_stopped else _ENDS.get(turn.reason, "failed")
         message = turn.message if end_state == "failed" or not replies else replies[-1].strip()
         waiting = len(state.changes) + sum(bulk.needs_verdict for bulk in state.review.bulks)
-        return {"state": end_state, "message": message[:2000], "pending": waiting, "cost": state.usage.cost}
+        costs = {"cost": state.usage.cost, "estimated": state.usage.estimated}
+        return {"state": end_state, "message": message[:2000], "pending": waiting, **costs}
 
 
 class PushFailed(AgentTuiError, code="push_failed"):

@@ -371,7 +371,10 @@ def build_entry(agent: BackgroundAgentInfo, now: float) -> RosterEntry:
     is_working = agent.state in {"queued", "running", "waiting"}
     message = f"waiting for you: {agent.waits_for}" if agent.waits_for else agent.message or agent.place
     waiting = f"{count('file', agent.pending)} to review" if agent.pending and not agent.pulled else ""
-    facts = ("pulled" if agent.pulled else waiting, format_cost(agent.cost) if agent.cost else "")
+    facts = (
+        "pulled" if agent.pulled else waiting,
+        format_cost(agent.cost, is_estimated=agent.estimated) if agent.cost else "",
+    )
     return RosterEntry(
         id=agent.id,
         title=agent.title,

@@ -49,7 +49,8 @@ class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     """A background agent. Times in ms since 1970, 0 = not yet. `session`: of its work, "" = not started; `worker`: its
     current worker; `attempt`: how often a worker has taken it; `message`: its last words, or the reason of its failure;
     `waits_for`: its open question; `pending`: number of files to review; `pulled`: it is under the user's own review;
-    `heard`: the number of the last message that it received."""
+    `heard`: the number of the last message that it received; `cost` in US dollars, `estimated` by the price of a
+    similar model."""
 
     id: Id
     request: AgentRequest
@@ -64,6 +65,7 @@ class BackgroundAgent(Struct, frozen=True, kw_only=True, rename="camel"):
     waits_for: str = ""
     pending: int = 0
     cost: float | None = None
+    estimated: bool = False
     pulled: bool = False
     heard: int = 0
 

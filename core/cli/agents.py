@@ -24,6 +24,7 @@ from core.cli.streams import write_json
 from core.clock import now_ms
 from core.errors import CommandRejected, StateError
 from core.exits import ExitCode
+from core.protocol.messages import Usage
 from core.text.display_names import to_one_line
 
 USAGE: Final = """\
@@ -260,7 +261,7 @@ def _print(agent: BackgroundAgent, *, as_json: bool) -> None:
         ("waits for", agent.waits_for),
         ("message", to_one_line(agent.message)),
         ("pending", agent.pending or ""),
-        ("cost", f"${agent.cost:.4f}" if agent.cost else ""),
+        ("cost", Usage(cost=agent.cost, estimated=agent.estimated).format_cost()),
     ]
     for label, value in lines:
         if value:

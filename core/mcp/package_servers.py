@@ -380,7 +380,7 @@ def _build_environment(registry: Registry, settings: list[Path]) -> dict[str, st
 
 
 def _explain_failure(package: ServerPackage, log: ServerLog, refused: list[str]) -> str:
-    """Return why a package could not be fetched: the hosts that we refused, or else what its installer printed about it.
+    """Return why a package could not be fetched: the hosts that we refused, or else what its installer printed.
 
     About a refused host, npm speaks of a "security policy" and of a "403 Forbidden" that no registry sent.
     """

@@ -24,8 +24,11 @@ from core.errors import CommandRejected
 from core.protocol import commands as cmd
 from core.protocol.options import EngineOptions
 from core.worker import push_agent
+from tests.support import wires
 from tests.support.background import EDIT, all_ended, command, opened, play, read_changes, wait_for, working
 from tests.support.postgres import Server
+from tests.support.provider_server import provider_server
+from tests.support.provider_streams import Step
 
 PROGRAM = (sys.executable, str(Path(__file__).parents[2] / "agent_tui.py"))
 
@@ -99,6 +102,20 @@ async def test_a_pulled_change_whose_file_moved_on_is_a_conflict(tmp_path, proje
         assert changes["a.txt"].conflict
         with pytest.raises(Exception, match="already"):
             await pull_agent(store, ended, project)
+
+
+async def test_a_cost_by_the_price_of_a_similar_model_is_shown_as_an_estimate(tmp_path, project, monkeypatch):
+    async with provider_server([Step(text="Done.", usage={"prompt": 1_000, "completion": 10})]) as server:
+        wires.configure(monkeypatch, server)
+        async with opened(SqliteStore(make_agents_dir())) as store, working(store):
+            model = "openai/gpt-6.1-nova"
+            request = AgentRequest(task_description="Look", workspace_path=str(project), model=model)
+            agent = await start_agent(store, request, ())
+            [ended] = await wait_for(store, all_ended)
+    assert (ended.state, ended.cost, ended.estimated) == ("done", pytest.approx(1_000 * 2e-6 + 10 * 10e-6), True)
+    words = [*PROGRAM, "agents", "show", agent.id]
+    shown = await asyncio.to_thread(subprocess.run, words, check=True, capture_output=True, text=True)
+    assert "~$0.0021" in shown.stdout
 
 
 async def test_a_message_is_the_next_prompt_of_an_agent_that_ended_and_stop_ends_one_that_runs(tmp_path, project):

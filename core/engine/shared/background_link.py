@@ -88,5 +88,6 @@ def _build_info(agent: BackgroundAgent) -> BackgroundAgentInfo:
         waits_for=agent.waits_for,
         pending=agent.pending,
         cost=agent.cost,
+        estimated=agent.estimated,
         pulled=agent.pulled,
     )

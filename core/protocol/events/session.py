@@ -16,7 +16,8 @@ BackgroundState = Literal["queued", "running", "waiting", "done", "failed", "sto
 class BackgroundAgentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One background agent. Times in ms since 1970, 0 = not yet. `place`: the workspace or repository that it works in;
     `session`: that of its work; `message`: its last words, or why it failed; `waits_for`: what it asks; `pending`:
-    files that wait for a review; `pulled`: they are under the user's own."""
+    files that wait for a review; `pulled`: they are under the user's own; `cost` in US dollars, `estimated` by the
+    price of a similar model."""
 
     id: Id
     title: str
@@ -31,6 +32,7 @@ class BackgroundAgentInfo(Struct, frozen=True, kw_only=True, omit_defaults=True)
     waits_for: str = ""
     pending: int = 0
     cost: float | None = None
+    estimated: bool = False
     pulled: bool = False
 
 
