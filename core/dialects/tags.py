@@ -36,7 +36,7 @@ from core.edit_formats import EDIT_TAGS, PATCH, PATCH_FRAME
 from core.patterns import compile_lazily
 from core.protocol.messages import Message, ToolCall
 from core.records import parse_json
-from core.syntax.python_parser import parse_python_expression
+from core.syntax.python_parser import parse_python, parse_python_expression
 
 PYTHON_TOOL: Final = "run_python"
 TERMINAL_TOOL: Final = "run_terminal_cmd"
@@ -117,8 +117,8 @@ def _parse_function(code: str) -> _TagCall | None:
 def _find_foreign_function(code: str) -> str:
     """Return what to do instead if code calls a function of another program's Python, "" = it does not."""
     try:
-        nodes = list(ast.walk(ast.parse(code)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        nodes = list(ast.walk(parse_python(code)))
+    except (SyntaxError, ValueError, SystemError):
         return ""
     called = [node.func.id for node in nodes if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     defined = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}

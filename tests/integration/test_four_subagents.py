@@ -17,7 +17,7 @@ from core.protocol import commands as cmd
 from core.protocol.messages import ToolMessage
 from core.protocol.review import ConflictChoice
 from tests.support import wires
-from tests.support.committed import commit_own_sources
+from tests.support.committed import OWN, commit_own_sources
 from tests.support.open_session import session_in, submit
 from tests.support.provider_server import ProviderServer, Script, provider_server
 from tests.support.provider_streams import Call, Step
@@ -26,7 +26,7 @@ from tui.app import AgentApp
 from tui.ask.question_bar import QuestionBar
 
 PLACE = "tui/quantities.py"
-COST = '    return "< $0.0001" if 0 < cost < 0.00005 else f"${cost:.4f}"'
+COST = next(line for line in (OWN / PLACE).read_text().splitlines() if '"< $0.0001"' in line)
 CENTS = '    return f"${cost:.2f}"'
 EURO = '    return f"{cost:.4f} EUR"'
 NOW, MOMENT = '    return "just now"', '    return "a moment ago"'

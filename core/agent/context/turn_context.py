@@ -67,6 +67,7 @@ class TurnContext(Struct, kw_only=True):
     the capabilities that lead out of session and machine; `offers`: extensions besides the list of tools. `hooks`: the
     hooks of the session. `budget`: usage of the turn. `ask_agent`: has a hosted agent answer, None = a model answers.
     `appended_prompt`: text for the end of the system prompt; `answer`: the form that the answer is held to.
+    `cites_other_revision`: the lines that the answer cites are those of a commit or pull request, not of the shadow.
     """
 
     id: str
@@ -93,6 +94,7 @@ class TurnContext(Struct, kw_only=True):
     ask_agent: AskAgent | None = None
     appended_prompt: str = ""
     answer: AnswerForm | None = None
+    cites_other_revision: bool = False
     build: BuildTarget = BuildTarget()
     origin: TurnOrigin = PROMPTED
     budget: TurnBudget = field(default_factory=lambda: TurnBudget(TurnLimits))

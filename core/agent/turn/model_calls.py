@@ -177,7 +177,10 @@ class ModelCalls(Struct, eq=False):
         return path_stat is not None and path_stat.kind == "file"
 
     def _read_lines(self, path: str) -> dict[int, str] | None:
-        """Return the lines of a file by number, empty = there is none, None = it can't be read as the agent may."""
+        """Return the lines of a file by number, empty = there is none, None = they can't be told: the agent may not
+        read it, or it cites another revision."""
+        if self._context.cites_other_revision:
+            return None
         if not self._has_file(path):
             return {}
         try:

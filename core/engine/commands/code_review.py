@@ -165,6 +165,7 @@ async def review_code(session: Session, code: ReviewedCode, prompt: str, context
         emit(event)
 
     context.emit = emit_with_findings
+    context.cites_other_revision = bool(code.diff.revision)
     if code.cut:
         context.emit(ev.Notice(level="info", message=f"The diff is long: {code.cut:,} characters are left out."))
     await ask_model(context, prompt, PromptSurroundings(), instruction=_render_instruction(code))

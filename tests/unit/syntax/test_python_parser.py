@@ -16,7 +16,7 @@ from core.syntax.python_parser import find_compile_error, is_parsed_by_python, p
 
 CORE = Path(__file__).parents[3] / "core"
 # The one that runs in the box, in a process and a thread of its own.
-OUTSIDE = {"core/sandbox/inside/python_driver.py"}
+OUTSIDE = {"core/sandbox/inside/python_driver.py", "core/sandbox/inside/program_driver.py"}
 BIG = "".join(
     f"def f{number}(a, *, b=[{{'x': (1, 2, {number})}}]):\n    return [a for a in b if a]\n" for number in range(100)
 )
