@@ -21,7 +21,7 @@ from tests.support.configured import configured
 from tests.support.open_session import read_until, run_turn, session_in
 
 NPM = """#!/usr/bin/env python3
-import json, os, pathlib, sys
+import http.client, json, os, pathlib, sys
 prefix = pathlib.Path(sys.argv[sys.argv.index("--prefix") + 1])
 seen = {"words": sys.argv[1:], "project": os.path.exists(PROJECT), "proxy": os.environ.get("HTTPS_PROXY", "")}
 seen["config"] = {name: os.environ[name] for name in os.environ if name.startswith("npm_config_")}
@@ -29,6 +29,11 @@ pathlib.Path(OUTSIDE).write_text("x")
 if sys.argv[-1] == "broken":
     print("npm error code E404\\nnpm error 404 Not Found - broken")
     print("npm error A complete log of this run can be found in: x")
+    sys.exit(1)
+if sys.argv[-1] == "walled":
+    proxy = http.client.HTTPConnection(os.environ["HTTPS_PROXY"].removeprefix("http://"))
+    proxy.request("CONNECT", "127.0.0.1:443")
+    print(f"npm error code E403\\nnpm error {proxy.getresponse().status} Forbidden - forbidden by your security policy")
     sys.exit(1)
 name = sys.argv[-1]
 package = prefix / "node_modules" / name
@@ -122,6 +127,17 @@ async def test_a_no_is_kept_and_a_package_that_can_not_be_had_is_told_with_the_r
                 assert "could not be fetched: 404 Not Found" in results(engine, session)[0].content
         (get_config_dir() / "mcp.json").write_text((get_config_dir() / "mcp.json").read_text().replace("-y", "--yes"))
     assert [path for path in (get_cache_dir() / "mcp-packages").iterdir() if path.suffix != ".lock"] == []
+
+
+async def test_of_a_host_that_is_refused_the_refusal_is_told_and_not_what_npm_makes_of_it(tmp_path, project):
+    configure("walled")
+    model = script(tmp_path, small("say", text="hi"), "Done.")
+    async with session_in(project, model=model, trust=True, interactive=True) as (engine, session):
+        assert isinstance(await engine.submit(cmd.TurnSubmit(session=session, text="Go")), cmd.Ack)
+        await answer(engine, session, "yes")
+        content = results(engine, session)[0].content
+        assert "walled could not be fetched: The host 127.0.0.1 is not on the public network" in content
+        assert "security policy" not in content
 
 
 def test_the_command_line_fetches_after_a_yes_alone(tmp_path, project, capsys, monkeypatch):
