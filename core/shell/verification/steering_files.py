@@ -27,6 +27,9 @@ _TEST_DIRECTORIES_TEXT: Final = """
     test tests testing spec specs __tests__ __mocks__ __snapshots__ e2e cypress integration_tests unit_tests
     fixtures testdata"""
 _TEST_DIRECTORIES: Final = frozenset(_TEST_DIRECTORIES_TEXT.split())
+# Of those, what does not test but says how tests run, or what they have to give.
+_JUDGES: Final = frozenset({"__snapshots__", "conftest.py"})
+_PIPELINES: Final = frozenset({"ci", ".ci", ".github", ".circleci", ".husky"})
 _TEST_FILES_TEXT: Final = """
     test_*.py *_test.py *_tests.py tests.py test.py conftest.py doctest*.txt *_test.go *.test.* *.spec.*
     *-test.* *_test.* *_spec.* *test.java *tests.java *test.kt *tests.kt *tests.cs *test.cs *test.php
@@ -113,6 +116,23 @@ def list_started(words: list[str]) -> set[str]:
     return paths
 
 
+def is_test_file(path: str) -> bool:
+    """True for a test, or for data of tests, by its name or its directory."""
+    *directories, name = [fold_name(part) for part in path.split("/")]
+    if not _JUDGES.isdisjoint((*directories, name)) or name.endswith(".snap"):
+        return False
+    return not _TEST_DIRECTORIES.isdisjoint(directories) or _build_pattern(_TEST_FILES).fullmatch(name) is not None
+
+
+def is_judging_file(path: str) -> bool:
+    """True for a file that says how tests run, or what they have to give, by its name: settings of runners, expected
+    output, pipelines. The scripts that a check starts are not among them."""
+    *directories, name = [fold_name(part) for part in path.split("/")]
+    if not _JUDGES.isdisjoint((*directories, name)) or name.endswith(".snap"):
+        return True
+    return not _PIPELINES.isdisjoint(directories) or _build_pattern(_SETTINGS).fullmatch(name) is not None
+
+
 def _is_steering(path: str) -> bool:
     parts = [fold_name(part) for part in path.split("/")]
     directories, name = parts[:-1], parts[-1]
@@ -122,12 +142,12 @@ def _is_steering(path: str) -> bool:
         return True
     if any(part.endswith((".egg-info", ".dist-info")) for part in directories):
         return True
-    return _build_name_pattern().fullmatch(name) is not None or _shadows_import(parts)
+    return _build_pattern((*_TEST_FILES, *_SETTINGS)).fullmatch(name) is not None or _shadows_import(parts)
 
 
 @cache
-def _build_name_pattern() -> re.Pattern[str]:
-    return re.compile("|".join(translate(pattern) for pattern in (*_TEST_FILES, *_SETTINGS)))
+def _build_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(translate(pattern) for pattern in patterns))
 
 
 def _shadows_import(parts: list[str]) -> bool:

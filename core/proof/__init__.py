@@ -1,0 +1,1 @@
+"""Proof: what the tests really say about each hunk of the pending changes."""

@@ -1,0 +1,1 @@
+"""What kind of change a hunk is, without running anything."""
