@@ -32,7 +32,7 @@ from core.shell.command_host import CommandRequest, build_unsandboxed_environmen
 from core.shell.long_output import shorten_middle
 from core.shell.terminal import Terminal
 from core.shell.unsandboxed_run import STOPPED, run_unsandboxed
-from core.shell.verification.clean_run import CleanRun, list_acceptable_changes
+from core.shell.verification.clean_run import list_acceptable_changes, run_clean
 from core.state.live_text import append_piece
 
 TOOL = "user_command"
@@ -91,7 +91,7 @@ class UserCommand:
     async def _start(self, on_output: Callable[[str], None]) -> CommandResult:
         if self._is_clean:
             text = list_acceptable_changes(self._terminal.host.state.changes)
-            return await CleanRun(self._terminal.host, text, self.command, on_output).run()
+            return await run_clean(self._terminal.host, text, self.command, on_output)
         request = self._build_request()
         if not self._is_unsandboxed:
             if not await self._terminal.find_box():

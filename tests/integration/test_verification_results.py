@@ -13,7 +13,7 @@ from core.engine.session.verification import CHANGED_MEANWHILE, STOPPED, Verifie
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
-from core.shell.verification.clean_run import CleanRun
+from core.shell.verification.clean_run import run_clean
 from tests.support.agent_case import Step, calls, says
 from tests.support.checked import AUTO, GOOD, PRICE, TEST, WRONG, make_checked_project, run, write
 from tests.support.configured import configured
@@ -194,12 +194,12 @@ async def test_n27_nothing_of_a_clean_run_is_left_and_the_next_command_sees_none
         host = engine._find_session(session).terminal.host
         places = set(host.shadow.layers.location.iterdir())
         command = "rm -r docs; echo spoiled > shop/price.py; mkdir -p build ~/.cache; touch build/x ~/.cache/x; umask"
-        result = await CleanRun(host, dict(engine.state(session).changes), command, lambda _: None).run()
+        result = await run_clean(host, dict(engine.state(session).changes), command, lambda _: None)
         assert (result.exit_code, result.output) == (0, "0022\n")
         left = set(host.shadow.layers.location.iterdir()) - places
         assert {path.name for path in left} <= {"used"}  # an empty file whose time is that of the last command
         assert host.shadow.read("shop/price.py") == GOOD.encode()
         assert (project / "docs/guide.md").is_file()
-        again = await CleanRun(host, {}, "ls build ~/.cache; cat shop/price.py", lambda _: None).run()
+        again = await run_clean(host, {}, "ls build ~/.cache; cat shop/price.py", lambda _: None)
         assert again.output.endswith(PRICE)
         assert "x" not in again.output.removesuffix(PRICE).split()

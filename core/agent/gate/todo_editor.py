@@ -36,9 +36,9 @@ from core.sandbox.results import CommandResult
 from core.shell.command_host import CommandHost
 from core.shell.verification.clean_run import (
     MAX_OUTPUT,
-    CleanRun,
     list_acceptable_changes,
     record_todo_run,
+    run_clean,
     verify_todo_run,
 )
 from core.tools.base import PlanChange, Runner, TodosUpdated
@@ -237,7 +237,7 @@ def _run_clean(host: CommandHost, origin: Origin, todo: Todo) -> Awaitable[Comma
     def show(text: str) -> None:
         host.emit(ToolOutput(call=origin.call, text=text))
 
-    return CleanRun(host, list_acceptable_changes(host.state.changes), todo.verify, show).run(TIME_LIMIT)
+    return run_clean(host, list_acceptable_changes(host.state.changes), todo.verify, show, TIME_LIMIT)
 
 
 def _record_verification(host: CommandHost, todo: Todo, result: CommandResult, *, is_clean: bool) -> str | None:

@@ -29,7 +29,8 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.shadow.content.paths import format_paths
 from core.shadow.review.verdict_plan import group_changes
-from core.shell.verification.clean_run import NO_BOX, CleanRun, build_verification
+from core.shell.verification.clean_layer import NO_BOX
+from core.shell.verification.clean_run import build_verification, run_clean
 from core.shell.verification.disk_digest import DiskDigest
 from core.shell.verification.single_check import NotACheck, SingleCheck, parse_checks
 from core.state.session import SessionState
@@ -134,7 +135,7 @@ class Verifier:
         if (refusal := await self._find_refusal(command)) is not None:
             problem = f"`{command}` was not run again: {refusal}"
             return Verification(command=command, outcome="unclear", problem=problem)
-        result = await CleanRun(session.terminal.host, plan.text, command, report_progress).run()
+        result = await run_clean(session.terminal.host, plan.text, command, report_progress)
         host = session.terminal.host
         verification = build_verification(command, check.result, text=plan.text, result=result, host=host)
         return replace(verification, content=digest)

@@ -6,7 +6,7 @@ how they run. Where it is not certain that nothing else was changed, a hunk is c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -16,7 +16,7 @@ from core.proof.classes.moved_blocks import find_moves
 from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.python_trees import PythonModule, compare_trees, read_module
 from core.proof.classes.syntax_trees import compare_syntax
-from core.proof.classes.uniform_edits import Substitution, find_substitution, find_uniform_edits
+from core.proof.classes.uniform_edits import Place, Substitution, find_substitution, find_uniform_edits
 from core.protocol.review import Change, Hunk
 from core.shadow.diff.hunks import select_hunks
 from core.shadow.diff.text_lines import split_lines
@@ -48,10 +48,10 @@ class HunkClass(Struct, frozen=True, kw_only=True):
 CODE: Final = HunkClass(kind="code")
 
 
-def classify_hunks(texts: Iterable[ChangedText]) -> dict[tuple[str, str], HunkClass]:
+def classify_hunks(texts: Iterable[ChangedText]) -> dict[Place, HunkClass]:
     """Return the class of each hunk, by path and id."""
-    classes = dict[tuple[str, str], HunkClass]()
-    substitutions = list[tuple[tuple[str, str], Substitution]]()
+    classes = dict[Place, HunkClass]()
+    substitutions = list[tuple[Place, Substitution]]()
     for text in texts:
         path = text.change.path
         file_classes = _classify_file(text)
@@ -82,7 +82,7 @@ def _classify_file(text: ChangedText) -> dict[str, HunkClass]:
     return renames | _classify_code(text, hunks)
 
 
-def _classify_code(text: ChangedText, hunks: Sequence[Hunk]) -> Mapping[str, HunkClass]:
+def _classify_code(text: ChangedText, hunks: Sequence[Hunk]) -> dict[str, HunkClass]:
     path = text.change.path
     module = read_module(text.pending.decode("utf-8", "replace")) if path.endswith(_PYTHON) else None
     classes = {hunk.id: HunkClass(kind=_compare(text, hunk, hunks, module)) for hunk in hunks}

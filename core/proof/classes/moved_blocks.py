@@ -27,9 +27,7 @@ def find_moves(path: str, base: Sequence[str], pending: Sequence[str], hunks: Se
     return moves
 
 
-def _list_blocks(
-    hunks: Sequence[Hunk], lines: Sequence[str], path: str, *, is_old: bool
-) -> Iterator[tuple[str, str]]:
+def _list_blocks(hunks: Sequence[Hunk], lines: Sequence[str], path: str, *, is_old: bool) -> Iterator[tuple[str, str]]:
     """Yield the hunks that have lines on one side only, if these are whole definitions: the id, and their text."""
     one_sided = [hunk for hunk in hunks if not (hunk.new_lines if is_old else hunk.old_lines)]
     if len(one_sided) == 0 or len(hunks) < 2:

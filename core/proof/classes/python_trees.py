@@ -35,6 +35,11 @@ class Import(NamedTuple):
     name: str
     origin: str
 
+    @property
+    def is_feature(self) -> bool:
+        """True if it changes how Python reads the module."""
+        return self.origin.startswith("__future__:") and self.name not in _FLAGS
+
 
 class PythonModule(Struct):
     """The pending text of a module: its lines without endings, and its tree."""
@@ -105,7 +110,7 @@ def _compare(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDi
 
 def _classify_imports(module: PythonModule, added: set[Import], removed: set[Import]) -> PythonDifference:
     """Classify a difference in imports alone: code if a name means something else, or may be missed."""
-    if any(name == "*" or (origin.startswith("__future__:") and name not in _FLAGS) for name, origin in added | removed):
+    if any(item.name == "*" or item.is_feature for item in added | removed):
         return "code"
     names = {item.name for item in added}
     is_redirected = any(len(module.origins.get(name, ())) > 1 for name in names)
@@ -164,8 +169,8 @@ class _DocumentationRemover(ast.NodeTransformer):
     """Removes strings that stand as statements, and `pass` and `...`, which may stand in their place."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
-        is_text = isinstance(node.value, ast.Constant) and (isinstance(node.value.value, str) or node.value.value is ...)
-        return None if is_text else node
+        value = node.value.value if isinstance(node.value, ast.Constant) else None
+        return None if isinstance(value, str) or value is ... else node
 
     def visit_Pass(self, node: ast.Pass) -> None:
         return None
@@ -185,10 +190,10 @@ class _AnnotationRemover(ast.NodeTransformer):
         self._fields.pop()
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef | None:
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> Function | None:
         return self._visit_function(node)
 
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AsyncFunctionDef | None:
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> Function | None:
         return self._visit_function(node)
 
     def _visit_function(self, node: Function) -> Function | None:
@@ -240,7 +245,7 @@ def _get_last_name(node: ast.expr) -> str:
 
 
 def _is_of_typing(function: ast.expr) -> bool:
-    """Return True for `cast` alone, and as an attribute of a module for types; a column of a table has a `cast`, too."""
+    """Return True for `cast` alone, or as an attribute of a module for types, as other objects have a `cast`, too."""
     if isinstance(function, ast.Attribute):
         return isinstance(function.value, ast.Name) and function.value.id in {"typing", "t", "typing_extensions"}
     return True

@@ -19,16 +19,17 @@ SyntaxDifference = Literal["format", "types", "imports", "code"]
 
 _COMMENTS: Final = frozenset({"comment", "line_comment", "block_comment", "html_comment"})
 # Of TypeScript: what the compiler removes. A file with decorators may read its types when it runs.
-_TYPES: Final = frozenset(
-    """type_annotation type_arguments type_parameters interface_declaration type_alias_declaration implements_clause
-    function_signature asserts_annotation type_predicate_annotation""".split()
-)
+_TYPES_TEXT: Final = """
+    type_annotation type_arguments type_parameters interface_declaration type_alias_declaration implements_clause
+    function_signature asserts_annotation type_predicate_annotation"""
+_TYPES: Final = frozenset(_TYPES_TEXT.split())
 _READS_TYPES: Final = "decorator"
-_IMPORTS: Final = frozenset(
-    """import_statement import_declaration import_spec use_declaration using_directive namespace_use_declaration
-    preproc_include""".split()
-)
+_IMPORTS_TEXT: Final = """
+    import_statement import_declaration import_spec use_declaration using_directive namespace_use_declaration
+    preproc_include"""
+_IMPORTS: Final = frozenset(_IMPORTS_TEXT.split())
 _NAMES: Final = frozenset({"identifier", "type_identifier", "package_identifier", "name", "namespace_identifier"})
+_BINDINGS: Final = frozenset({"import_specifier", "namespace_import"})
 _MOST_NODES: Final = 400_000
 
 
@@ -88,7 +89,8 @@ def _iterate_nodes(root: Node, hidden: frozenset[str]) -> Iterator[str | bytes]:
 
 
 def _list_imports(root: Node) -> set[tuple[str, ...]]:
-    """Return the imports of a file, each as its text without white space and, after it, the names in it."""
+    """Return the imports of a file, each with the names that it binds after its text. An import of several names from
+    one module, in JavaScript, is as many imports."""
     imports = set[tuple[str, ...]]()
     waiting = [root]
     while waiting:
@@ -97,13 +99,15 @@ def _list_imports(root: Node) -> set[tuple[str, ...]]:
             waiting.extend(child for child in node.named_children if child.type not in _COMMENTS)
             continue
         source = node.child_by_field_name("source")
-        parts = [part for part in _iterate_inner(node) if part.type == "import_specifier"]
-        rest = [part for part in _iterate_inner(node) if part.type in {"namespace_import", "import_clause"}]
-        if source is not None and parts and all(child.type != "identifier" for clause in rest for child in clause.children):
-            imports |= {(f"{_read(source)}:{_read(part)}", *_list_names(part)[-1:]) for part in parts}
-        else:
-            names = _list_names(node)
-            imports.add(("".join(_read(node).split()), *(names if source is not None else names[-1:])))
+        if source is None:
+            imports.add(("".join(_read(node).split()), _find_last_name(node)))
+            continue
+        bindings = [part for part in _iterate_inner(node) if part.type in _BINDINGS]
+        alone = [part for part in _iterate_inner(node) if part.type == "import_clause"]
+        bindings += [child for clause in alone for child in clause.named_children if child.type == "identifier"]
+        imports |= {(f"{_read(source)}:{_read(part)}", _find_last_name(part)) for part in bindings}
+        if not bindings:
+            imports.add((_read(source),))
     return imports
 
 
@@ -113,9 +117,11 @@ def _iterate_inner(node: Node) -> Iterator[Node]:
         yield from _iterate_inner(child)
 
 
-def _list_names(node: Node) -> list[str]:
-    inner = [_read(child) for child in _iterate_inner(node) if child.type in _NAMES]
-    return inner or [_read(node).strip("\"'<>").rpartition("/")[2]]
+def _find_last_name(node: Node) -> str:
+    if node.type in _NAMES:
+        return _read(node)
+    names = [_read(child) for child in _iterate_inner(node) if child.type in _NAMES]
+    return names[-1] if names else _read(node).strip("\"'<>").rpartition("/")[2]
 
 
 def _read(node: Node) -> str:

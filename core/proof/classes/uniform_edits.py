@@ -17,6 +17,7 @@ _TOKEN: Final = compile_lazily(r"\w+|\s+|[^\w\s]")
 _NAME: Final = compile_lazily(r"[^\W\d]\w{2,}")
 MINIMUM: Final = 3
 _MOST_TOKENS: Final = 600
+Place = tuple[str, str]  # path and id of a hunk
 
 
 class Substitution(NamedTuple):
@@ -50,9 +51,9 @@ def find_substitution(old: Sequence[str], new: Sequence[str]) -> Substitution | 
     return substitution if is_of_names else None
 
 
-def find_uniform_edits(hunks: Iterable[tuple[str, Substitution]]) -> dict[str, tuple[Substitution, str]]:
+def find_uniform_edits(hunks: Iterable[tuple[Place, Substitution]]) -> dict[Place, tuple[Substitution, Place]]:
     """Return the hunks whose substitution occurs often enough, each with the hunk that stands for all."""
-    groups = defaultdict[Substitution, list[str]](list)
+    groups = defaultdict[Substitution, list[Place]](list)
     for hunk, substitution in hunks:
         groups[substitution].append(hunk)
     return {

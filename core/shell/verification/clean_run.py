@@ -1,52 +1,31 @@
 """A check run alone, in a clean layer, and what its result proves.
 
-The layer holds some pending text over the files on disk, and nothing else of the session: nothing that its commands
-left in ignored files, in their shell (variables, functions, the directory), in `~/.cache` and in the state of git.
-There is no network, and home, `/tmp` and `~/.cache` are fresh. The command's changes are dropped when it ends.
-
 Passing is an exit code of 0 with no test failed and, for commands that run tests, at least one passed. The failure of a
 run that lacked what commands of the session left in ignored files proves nothing against the text.
 """
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from core.errors import ToolFailed
-from core.git.command_view import RepositoryView
-from core.ids import new_id
 from core.patterns import compile_lazily
 from core.protocol.documents import Todo
 from core.protocol.events import AnyEvent, TodoVerified, VerificationRecorded
 from core.protocol.events.verification import Verification, VerificationOutcome
 from core.protocol.review import Change, CheckKind
-from core.sandbox.box import Box, BoxLimits, BoxRequest, BoxResult
 from core.sandbox.results import CommandResult
-from core.shadow.content.contents import Contents
-from core.shadow.layers.layer_store import CommandLayer, LayerStore
-from core.shadow.layers.merged_tree import MergedTree
-from core.shadow.layers.pending_layer import PendingLayer
 from core.shell.check_detection import CheckResult
-from core.shell.command_host import CommandHost, get_memory_limit
-from core.shell.disk_guard import DiskGuard
-from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
-from core.shell.masked_output import MaskedOutput
+from core.shell.command_host import CommandHost
+from core.shell.verification.clean_layer import TIME_LIMIT, CleanLayer, CleanRunOptions
 from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
 from core.state.review import ReviewState
-from core.workspace.secret_files import find_secret_values
-from core.workspace.withheld_paths import WithheldPaths
 
-TIME_LIMIT = 600.0  # seconds, independent of the time limit of the agent's run
-NO_BOX = "Checks can't be sandboxed on this machine, so nothing is verified here."
-DISCARDED = "its changes were discarded"
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that can't start a program
 # Runners that always print counts.
 _COUNTING: Final = compile_lazily(r"\b(?:py\.?test|unittest|doctest|jest|vitest|cargo\s+(?:test|nextest))\b")
@@ -59,96 +38,21 @@ MAX_NAMED: Final = 4
 MAX_OUTPUT: Final = 4_000  # characters of the output's tail in a result
 
 
-class CleanRun:
-    """One command over `text` (changes by path) and the disk; call `run` once. `on_output` gets its output in
-    pieces (`core.state.live_text`), without the values of secret files."""
-
-    def __init__(
-        self, host: CommandHost, text: Mapping[str, Change], command: str, on_output: Callable[[str], None]
-    ) -> None:
-        self._host = host
-        self._text = dict(text)
-        self._command = command
-        self._output = CommandOutput(host.directory, new_id("clean"))
-        self._masked = MaskedOutput(self._output, on_output)
-        self._withheld = WithheldPaths()
-
-    async def run(self, time_limit: float = TIME_LIMIT) -> CommandResult:
-        """Run the command to its end; cancelling stops it. Raises `AgentTuiError` if it can't be started: then no part
-        of it ran. All its effects are dropped in any case."""
-        box = await self._host.box.find()
-        if box is None or not box.tier.is_contained:
-            raise ToolFailed(NO_BOX, hint="agent-tui doctor says what the sandbox needs.")
-        layers = self._host.shadow.layers
-        layer = layers.create({})
-        try:
-            lowers = await asyncio.to_thread(self._lay_out, layer.upper.with_name("text"))
-            box_result = await self._wait(box, await self._build_request(layer, lowers, time_limit), layer)
-        finally:
-            self._masked.finish()
-            self._output.close()
-            layers.close(layer.id, keep=False)
-        return self._build_result(box_result)
-
-    def _lay_out(self, directory: Path) -> tuple[Path, ...]:
-        """Write the text as one layer, without the layers of commands below it."""
-        shadow = self._host.shadow
-        contents, state = Contents(shadow.blobs), ReviewState(changes=self._text)
-        tree = MergedTree(shadow.workspace, contents, state, LayerStore(directory), lambda change: change.pending)
-        top = PendingLayer(tree).sync({path: change.pending for path, change in self._text.items()})
-        return (top,) if top is not None else ()
-
-    async def _build_request(self, layer: CommandLayer, lowers: tuple[Path, ...], time_limit: float) -> BoxRequest:
-        host = self._host
-        self._withheld = withheld = await asyncio.to_thread(host.withheld)
-        repository: RepositoryView = await asyncio.to_thread(host.repository)
-        secrets = (*withheld.covered, *withheld.masked)
-        self._masked.mask(await asyncio.to_thread(find_secret_values, host.workspace.root, secrets))
-        return BoxRequest(
-            workspace=host.workspace.root,
-            command=self._command,
-            env=host.build_environment() | repository.get_environment(),
-            lowers=lowers,
-            upper=layer.upper,
-            work=layer.work,
-            hidden=(*host.hidden, *withheld.outside),
-            withheld=withheld.covered,
-            masked=withheld.masked,
-            readable=(*host.programs, *repository.list_readable()),
-            repository=repository.directory,
-            git_settings=repository.settings,
-            limits=BoxLimits(seconds=time_limit, memory=get_memory_limit()),
-            raw=True,
-        )
-
-    async def _wait(self, box: Box, request: BoxRequest, layer: CommandLayer) -> BoxResult:
-        guard = DiskGuard(self._host.directory, layer)
-        request = replace(request, limits=guard.limit_file_size(request.limits))
-        running = await box.start(request, self._masked.feed)
-        watch = asyncio.create_task(guard.watch(running))
-        try:
-            box_result = await running.wait()
-            return replace(box_result, exit_code=None, end_reason="disk_full") if guard.reason else box_result
-        except asyncio.CancelledError:
-            await asyncio.shield(asyncio.ensure_future(running.stop()))
-            raise
-        finally:
-            watch.cancel()
-
-    def _build_result(self, box_result: BoxResult) -> CommandResult:
-        secret_notes = [SECRETS_HIDDEN] if self._masked.has_masked else []
-        return CommandResult(
-            exit_code=box_result.exit_code,
-            output=self._output.render_text(),
-            duration_ms=box_result.duration_ms,
-            timed_out=box_result.end_reason == "timed_out",
-            truncated=self._output.is_clipped,
-            ended=box_result.end_reason,
-            effects=DISCARDED,
-            notes=(*box_result.notes, *self._withheld.notes, *secret_notes),
-            spilled_path=self._output.spilled_path,
-            unproven=box_result.unproven,
-        )
+async def run_clean(
+    host: CommandHost,
+    text: Mapping[str, Change],
+    command: str,
+    on_output: Callable[[str], None],
+    time_limit: float = TIME_LIMIT,
+) -> CommandResult:
+    """Run one command over `text` (changes by path) and the disk to its end; cancelling stops it. All its effects are
+    dropped in any case. Raises `AgentTuiError` if it can't be started: then no part of it ran."""
+    layer = CleanLayer(host, text)
+    try:
+        await layer.open()
+        return await layer.run(command, on_output, CleanRunOptions(seconds=time_limit))
+    finally:
+        layer.close()
 
 
 def list_acceptable_changes(changes: Mapping[str, Change]) -> dict[str, Change]:
