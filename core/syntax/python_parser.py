@@ -10,6 +10,7 @@ import ast
 import re
 import warnings
 from threading import Lock
+from types import CodeType
 from typing import Final
 
 _PARSING: Final = Lock()
@@ -49,6 +50,16 @@ def find_compile_error(source: str) -> SyntaxError | None:
         except _NO_ANSWER:
             return None
     return None
+
+
+def compile_python(source: str) -> CodeType | None:
+    """Return the code of a module, which is not run; None if it does not compile."""
+    with _PARSING:
+        warnings.filterwarnings("ignore", module=re.escape(_NAME))
+        try:
+            return compile(source, _NAME, "exec", dont_inherit=True)
+        except (SyntaxError, *_NO_ANSWER):
+            return None
 
 
 def is_parsed_by_python(source: str) -> bool:

@@ -7,7 +7,7 @@ how they run. Where it is not certain that nothing else was changed, a hunk is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal
+from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,14 +17,11 @@ from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.python_trees import PythonModule, compare_trees, read_module
 from core.proof.classes.syntax_trees import compare_syntax
 from core.proof.classes.uniform_edits import Place, Substitution, find_substitution, find_uniform_edits
+from core.protocol.evidence import HunkKind
 from core.protocol.review import Change, Hunk
 from core.shadow.diff.hunks import select_hunks
 from core.shadow.diff.text_lines import split_lines
 
-HunkKind = Literal[
-    "code", "format", "docs", "types", "imports", "move", "rename", "uniform", "generated", "vendored", "test",
-    "steering", "binary",
-]  # fmt: skip
 _PYTHON: Final = (".py", ".pyi")
 
 

@@ -94,17 +94,18 @@ def _build_plugin(recorder: Recorder) -> Any:
 
         @hookimpl(hookwrapper=True)
         def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
-            report = (yield).get_result()  # type: ignore[func-returns-value,attr-defined]
+            report = (yield).get_result()  # type: ignore[attr-defined]
             if report.when == "call" or report.outcome != "passed":
                 error = call.excinfo.value if call.excinfo is not None and report.outcome == "failed" else None
                 recorder.add_result(item.nodeid, report.when, _name_outcome(report), _describe_error(error))
 
         @hookimpl(hookwrapper=True)
         def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
-            report = (yield).get_result()  # type: ignore[func-returns-value,attr-defined]
+            report = (yield).get_result()  # type: ignore[attr-defined]
             if report.outcome == "failed":
-                message = _find_collection_error(str(report.longrepr or ""))
-                recorder.add_result(collector.nodeid, "collect", "failed", (message.partition(":")[0], message, []))
+                error = getattr(getattr(report, "call", None), "excinfo", None)
+                cause = _find_cause(getattr(error, "value", None))
+                recorder.add_result(collector.nodeid, "collect", "failed", _describe_error(cause))
 
         @hookimpl(trylast=True)
         def pytest_sessionfinish(self) -> None:
@@ -117,11 +118,13 @@ def _name_outcome(report: Any) -> str:
     return "xfailed" if report.outcome == "skipped" and hasattr(report, "wasxfail") else str(report.outcome)
 
 
-def _find_collection_error(text: str) -> str:
-    """Return the last line about an error in what pytest shows of a module that it can't import."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line[1:].strip() for line in lines if line.startswith("E ")]
-    return (errors or lines or [""])[-1]
+def _find_cause(error: Optional[BaseException]) -> Optional[BaseException]:
+    """Return what an error of pytest's own about a module comes from: what was raised while it was imported."""
+    while error is not None and error.__cause__ is not None:
+        if not type(error).__module__.startswith("_pytest"):
+            break
+        error = error.__cause__
+    return error
 
 
 def _describe_error(error: Optional[BaseException]) -> Tuple[str, str, List[Any]]:

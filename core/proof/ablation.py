@@ -1,0 +1,129 @@
+"""What the check says without a hunk: the strongest evidence that there is, and exactly what rejecting it would do.
+
+The tests that executed the hunk run first. That one of them fails is final; that none does is confirmed by the whole
+check, since a line may also act on a test that did not execute it. Red by an assertion says that a test checks the
+hunk; red by a crash only that other code uses it, unless the test itself asks for the name that is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from core.proof.classes.hunk_classes import ChangedText
+from core.proof.executed_lines import Execution
+from core.proof.runs.records import TestEnd
+from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.protocol.evidence import Needed
+from core.protocol.review import Hunk
+from core.shadow.diff.hunks import select_hunks
+from core.shell.verification.clean_layer import FileVariant
+
+# Errors of code that does not fit together; any other exception that ends a test is what the test is about.
+_CRASHES_TEXT: Final = """
+    NameError UnboundLocalError ImportError ModuleNotFoundError AttributeError TypeError SyntaxError IndentationError
+    ReferenceError RecursionError"""
+_CRASHES: Final = frozenset(_CRASHES_TEXT.split())
+_MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
+_FACTOR: Final = 10.0  # on the time of the base run: longer is no end
+_LEAST_SECONDS: Final = 5.0
+_MOST_MESSAGE: Final = 200
+
+
+class BaseRun(Struct, frozen=True):
+    """The run over the text as it is. `tests`: the number of tests; `failing`: those that fail in it too, which say
+    nothing about a variant."""
+
+    seconds: float
+    tests: int = 0
+    failing: frozenset[str] = frozenset()
+
+    @property
+    def limit(self) -> float:
+        """The seconds after which a variant hangs."""
+        return max(_LEAST_SECONDS, self.seconds * _FACTOR)
+
+
+class Ablation(Struct, frozen=True, kw_only=True):
+    """What the check did without a hunk; as in `HunkEvidence`. `unknown`: why that is not known."""
+
+    needed: Needed = "unknown"
+    by_tests: tuple[str, ...] = ()
+    message: str = ""
+    is_confirmed: bool = False
+    unknown: str = ""
+
+
+class Ablator:
+    """Takes hunks out. `confirms`: a survival is confirmed by the whole check; `is_test`: tells a file of tests."""
+
+    def __init__(self, runs: VariantRuns, base: BaseRun, is_test: Callable[[str], bool], *, confirms: bool) -> None:
+        self._runs, self._base, self._is_test, self._confirms = runs, base, is_test, confirms
+
+    async def take_out(
+        self, texts: Mapping[str, ChangedText], hunks: Mapping[str, Sequence[Hunk]], execution: Execution
+    ) -> Ablation:
+        """Run the check without these hunks, by path, which are taken out together. Raises `AgentTuiError`."""
+        variants = {path: build_variant(texts[path], out) for path, out in hunks.items()}
+        tests = execution.tests
+        if tests and len(tests) <= self._base.tests * _MOST_SELECTED:
+            result = await self._runs.run(variants, tests=tests, is_brief=True, seconds=self._base.limit)
+            if not result.is_green and not result.is_unclear:
+                return self._judge(result)
+            if not self._confirms:
+                return Ablation(needed="unnoticed") if result.is_green else _explain_unclear(result)
+        result = await self._runs.run(variants, is_brief=True, seconds=self._base.limit)
+        if result.is_unclear:
+            return _explain_unclear(result)
+        return Ablation(needed="unnoticed", is_confirmed=True) if self._is_as_before(result) else self._judge(result)
+
+    def _is_as_before(self, result: VariantResult) -> bool:
+        """Return True if nothing fails but what fails in the base, too."""
+        failed = {end.test for end in result.record.failures}
+        return result.is_green or (bool(failed) and failed <= self._base.failing and not result.result.timed_out)
+
+    def _judge(self, result: VariantResult) -> Ablation:
+        failures = [end for end in result.record.failures if end.test not in self._base.failing]
+        red = result.classify_red()
+        if red == "hang":
+            return Ablation(needed="hangs", is_confirmed=True)
+        end = min(failures, key=self._rank) if failures else None
+        is_checked = self._rank(end) == 0 if end is not None else red == "assertion"
+        return Ablation(
+            needed="checked" if is_checked else "used",
+            by_tests=tuple(dict.fromkeys(end.test for end in failures)),
+            message=describe_end(end) if end is not None else "",
+            is_confirmed=True,
+        )
+
+    def _rank(self, end: TestEnd) -> int:
+        """Return 0 for a failure that shows that a test checks the hunk, else 1."""
+        if end.phase == "call" and end.kind not in _CRASHES:
+            return 0
+        is_of_test = bool(end.places) and self._is_test(end.places[-1][0])
+        return 0 if end.kind in _CRASHES and is_of_test else 1
+
+
+def build_variant(text: ChangedText, out: Collection[Hunk]) -> FileVariant:
+    """Return a file without these hunks."""
+    change = text.change
+    ids = {hunk.id for hunk in out}
+    rest = [hunk for hunk in change.hunks if hunk.id not in ids]
+    if not rest and change.operation == "create":
+        return FileVariant(None)
+    state = change.base if change.operation == "delete" else change.pending
+    return FileVariant(select_hunks(text.base, text.pending, rest), state.mode)
+
+
+def describe_end(end: TestEnd) -> str:
+    """Describe a failure in one line: `NameError: name 'x' is not defined`."""
+    kind = "" if end.kind == "AssertionError" else end.kind
+    return f"{kind}: {end.message}".strip(": ")[:_MOST_MESSAGE]
+
+
+def _explain_unclear(result: VariantResult) -> Ablation:
+    if result.record.collected == 0 or "no tests ran" in result.result.output:
+        return Ablation(unknown="no test ran")
+    return Ablation(unknown=result.result.unproven or "it could not be run")

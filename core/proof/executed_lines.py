@@ -1,0 +1,72 @@
+"""Which lines of a hunk a run executed, and which tests did."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from types import CodeType
+from typing import Final
+
+from msgspec import Struct
+
+from core.proof.runs.records import IMPORT, RunRecord
+from core.protocol.evidence import Executed
+from core.protocol.review import Hunk
+from core.syntax.python_parser import compile_python
+
+NEIGHBOURS: Final = 3  # lines around a deletion that stand for it
+
+
+class Execution(Struct, frozen=True):
+    """What a run did with a hunk. `tests`: those that executed a line of it, outside of imports; `not_run`: lines
+    (1-indexed, in the pending file) that no test and no import executed."""
+
+    executed: Executed = "unknown"
+    tests: frozenset[str] = frozenset()
+    not_run: tuple[int, ...] = ()
+
+
+def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collection[int] | None) -> Execution:
+    """Return what a run executed of a hunk. `executable`: the lines of the pending file that can be executed, None = it
+    is not known, as for a file whose lines are not recorded."""
+    if executable is None or not record.lines:
+        return Execution()
+    lines = _list_lines(hunk, executable)
+    if not lines:
+        return Execution()
+    tests = record.find_tests(path, lines) - {IMPORT}
+    in_tests = frozenset[int]().union(*(record.lines[test].get(path, frozenset()) for test in tests)) & lines
+    at_import = record.lines.get(IMPORT, {}).get(path, frozenset()) & lines
+    not_run = lines - in_tests - at_import
+    executed: Executed = "part" if not_run else "all"
+    if not in_tests:
+        executed = "none" if not_run else "import"
+    return Execution(executed, tests, tuple(sorted(not_run)) if hunk.new_lines else ())
+
+
+def _list_lines(hunk: Hunk, executable: Collection[int]) -> frozenset[int]:
+    """Return the executable lines of a hunk, of what is around it where it has none of its own."""
+    own = range(hunk.new_start, hunk.new_start + hunk.new_lines)
+    lines = frozenset(own).intersection(executable)
+    if lines:
+        return lines
+    before = [line for line in executable if line < hunk.new_start]
+    after = [line for line in executable if line >= hunk.new_start + hunk.new_lines]
+    if hunk.new_lines:  # the middle of a statement, which began above
+        return frozenset(sorted(before)[-1:])
+    near = [line for line in sorted(before)[-1:] if hunk.new_start - line <= NEIGHBOURS]
+    near += [line for line in sorted(after)[:1] if line - hunk.new_start < NEIGHBOURS]
+    return frozenset(near)
+
+
+def list_executable_lines(text: str) -> frozenset[int] | None:
+    """Return the lines of a Python module that can be executed, None = it can't be compiled here."""
+    code = compile_python(text)
+    return None if code is None else frozenset(_iterate_lines(code))
+
+
+def _iterate_lines(code: CodeType) -> Iterator[int]:
+    waiting = [code]
+    while waiting:
+        current = waiting.pop()
+        yield from (line for _, _, line in current.co_lines() if line)
+        waiting += [constant for constant in current.co_consts if isinstance(constant, CodeType)]

@@ -1,0 +1,136 @@
+"""Small changes of a line, each of which a good test would notice: other bounds, other numbers, other conditions.
+
+Few are drawn, those first that are seldom equivalent: a bound, a number, a negation. None is drawn where nobody tests:
+messages, logging, `__repr__`, types, decorators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
+
+from core.patterns import compile_lazily
+from core.syntax.grammars import parse_syntax
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Operators with what stands in their place, in the order in which they are drawn.
+_OPERATORS: Final[tuple[dict[str, str], ...]] = (
+    {"<": "<=", "<=": "<", ">": ">=", ">=": ">"},
+    {
+        "==": "!=",
+        "!=": "==",
+        "===": "!==",
+        "!==": "===",
+        "in": "not in",
+        "not in": "in",
+        "is": "is not",
+        "is not": "is",
+    },
+    {"and": "or", "or": "and", "&&": "||", "||": "&&"},
+    {"+": "-", "-": "+", "*": "/", "/": "*", "//": "/", "%": "*"},
+)
+_OPERATIONS: Final = frozenset(
+    {"binary_expression", "comparison_operator", "boolean_operator", "binary_operator", "binary"}
+)
+_NUMBERS: Final = frozenset({"integer", "number", "int_literal", "integer_literal", "decimal_integer_literal"})
+_INTEGER: Final = compile_lazily(r"\d{1,9}")
+_NEGATIONS: Final = frozenset({"not_operator", "unary_expression"})
+_CONSTANTS: Final = {"True": "False", "False": "True", "true": "false", "false": "true"}
+_CALLS: Final = frozenset({"call", "call_expression", "method_invocation"})
+_QUIET_CALL: Final = compile_lazily(
+    r"(?:.*\.)?(?:log|logger|logging|_log|_logger|warnings|console|print|println|eprintln|printf|echo|debug|info|warn"
+    r"|warning|error|exception|fmt|trace)(?:\.\w+)?!?"
+)
+_QUIET_TEXT: Final = """
+    raise_statement throw_statement decorator type_annotation type string template_string import_statement
+    import_from_statement comment assert_statement type_parameters interface_declaration type_alias_declaration"""
+_QUIET: Final = frozenset(_QUIET_TEXT.split())
+_QUIET_FUNCTIONS: Final = frozenset({"__repr__", "__str__", "toString", "inspect", "fmt", "String"})
+_FUNCTIONS: Final = frozenset(
+    {"function_definition", "method_definition", "function_declaration", "method_declaration"}
+)
+_MOST_LENGTH: Final = 40  # characters of a condition that is negated
+
+
+class Mutation(Struct, frozen=True, order=True):
+    """One change of a file: the bytes `start` to `end` of its UTF-8 text become `new`. `rank`: the lower, the earlier
+    it is drawn; `line` is 1-indexed."""
+
+    rank: int
+    line: int
+    start: int
+    end: int
+    old: str
+    new: str
+
+    def apply(self, data: bytes) -> bytes:
+        """Return the text with the change."""
+        return data[: self.start] + self.new.encode() + data[self.end :]
+
+    def describe(self) -> str:
+        """Describe it in a few characters: `>= → >`."""
+        return f"{self.old} → {self.new}"
+
+
+def list_mutations(path: str, text: str, lines: Collection[int]) -> list[Mutation]:
+    """List the changes of these lines (1-indexed), those first that are drawn first; at most one a line."""
+    root = parse_syntax(path, text)
+    if root is None or root.has_error:
+        return []
+    drawn = dict[int, Mutation]()
+    for mutation in sorted(_iterate_mutations(root, frozenset(lines))):
+        drawn.setdefault(mutation.line, mutation)
+    return sorted(drawn.values())
+
+
+def _iterate_mutations(root: Node, lines: frozenset[int]) -> Iterator[Mutation]:
+    first, last = min(lines, default=0), max(lines, default=0)
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.end_point[0] + 1 < first or node.start_point[0] + 1 > last or _is_quiet(node):
+            continue
+        if node.start_point[0] + 1 in lines or node.type in _OPERATIONS:
+            yield from (mutation for mutation in _mutate(node) if mutation.line in lines)
+        waiting.extend(node.children)
+
+
+def _is_quiet(node: Node) -> bool:
+    if node.type in _QUIET:
+        return True
+    if node.type in _CALLS:
+        function = node.child_by_field_name("function") or node.child_by_field_name("name")
+        return function is not None and _QUIET_CALL.fullmatch(_read(function)) is not None
+    if node.type in _FUNCTIONS:
+        name = node.child_by_field_name("name")
+        return name is not None and _read(name) in _QUIET_FUNCTIONS
+    return False
+
+
+def _mutate(node: Node) -> Iterator[Mutation]:
+    text = _read(node) if not node.named_children else ""
+    if node.type in _OPERATIONS:
+        for child in node.children:
+            for rank, operators in enumerate(_OPERATORS):
+                if not child.is_named and child.type in operators:
+                    yield _build(child, operators[child.type], rank if rank < 1 else rank + 1)
+    elif node.type in _NUMBERS and _INTEGER.fullmatch(text):
+        yield _build(node, str(int(text) + 1), 1)
+    elif node.type in _NEGATIONS and node.children[0].type in ("not", "!") and node.named_child_count:
+        inner = node.named_children[-1]
+        if node.start_point[0] == node.end_point[0] and node.end_byte - node.start_byte <= _MOST_LENGTH:
+            yield _build(node, _read(inner), 2)
+    elif text in _CONSTANTS and node.type in (*_CONSTANTS, "boolean_literal"):
+        yield _build(node, _CONSTANTS[text], 5)
+
+
+def _build(node: Node, new: str, rank: int) -> Mutation:
+    return Mutation(rank, node.start_point[0] + 1, node.start_byte, node.end_byte, _read(node), new)
+
+
+def _read(node: Node) -> str:
+    return (node.text or b"").decode("utf-8", "replace")

@@ -1,0 +1,116 @@
+"""The command of a check, made smaller: only some tests, only until the first failure.
+
+What is not plainly a command of a runner that is known here is run as it is.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Collection, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from core.patterns import compile_lazily
+from core.proof.runs.records import RECORDER
+from core.shell.verification.single_check import get_options
+
+Runner = Literal["pytest", "unittest", "node", "other"]
+
+_PYTHON_PATH: Final = compile_lazily(r"(?<![\w])PYTHONPATH=")
+_PYTEST: Final = compile_lazily(r"(?:\S*/)?py\.?test")
+_PYTHON: Final = compile_lazily(r"(?:\S*/)?python[\d.]*")
+_ASSIGNMENT: Final = compile_lazily(r"\w+=.*", re.DOTALL)
+_WITH_VALUE: Final = compile_lazily(r"-[kmnpcWoER]|--\w[\w-]*")
+_LAUNCHERS: Final = (
+    ("uv", "run"),
+    ("poetry", "run"),
+    ("pdm", "run"),
+    ("pipenv", "run"),
+    ("hatch", "run"),
+    ("coverage", "run", "-m"),
+)
+
+
+class CheckCommand(Struct, frozen=True):
+    """A check as words: `head` starts the runner, `options` are its own, `paths` what it is told to run."""
+
+    text: str
+    runner: Runner
+    head: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+    @property
+    def records_tests(self) -> bool:
+        """True if a run by this runner can name its tests."""
+        return self.runner in ("pytest", "unittest")
+
+    def build(self, files: Collection[str] = (), *, is_brief: bool = False) -> str:
+        """Return the command for these files alone, () = for all. `is_brief`: it ends with the first failure."""
+        if self.runner != "pytest":
+            return with_recorder(self.text)
+        words = [*self.head, *self.options, *(["-x"] if is_brief else []), *(sorted(files) or self.paths)]
+        return with_recorder(_join(words))
+
+
+def parse_command(text: str) -> CheckCommand:
+    """Parse a check. It has been found to be one and nothing else (`core.shell.verification.single_check`)."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return CheckCommand(text, "other")
+    start = _skip_launchers(words)
+    if _PYTEST.fullmatch(" ".join(words[start : start + 1])):
+        return _parse_pytest(text, words, start + 1)
+    if _PYTHON.fullmatch(" ".join(words[start : start + 1])):
+        module = words[start + 1 : start + 3]
+        if module[:1] == ["-m"] and module[1:] and _PYTEST.fullmatch(module[1]):
+            return _parse_pytest(text, words, start + 3)
+        if module == ["-m", "unittest"]:
+            return CheckCommand(text, "unittest")
+    if words[start : start + 2] == ["node", "--test"]:
+        return CheckCommand(text, "node")
+    return CheckCommand(text, "other")
+
+
+def _skip_launchers(words: Sequence[str]) -> int:
+    start = 0
+    while start < len(words) and _ASSIGNMENT.fullmatch(words[start]):
+        start += 1
+    for launcher in _LAUNCHERS:
+        if tuple(words[start : start + len(launcher)]) == launcher:
+            start += len(launcher)
+    return start
+
+
+def _parse_pytest(text: str, words: Sequence[str], start: int) -> CheckCommand:
+    """Split the words behind `pytest` into options and paths, unless a `cd` or another command is around them."""
+    if any(sign in text for sign in ("&&", ";", "|")):
+        return CheckCommand(text, "other")
+    with_value = {option.removesuffix("=") for option in get_options(["pytest"]) if option.endswith("=")}
+    options, paths = list[str](), list[str]()
+    rest = iter(words[start:])
+    for word in rest:
+        if not word.startswith("-"):
+            paths.append(word)
+            continue
+        options.append(word)
+        if word in with_value and (value := next(rest, None)) is not None:
+            options.append(value)
+    return CheckCommand(text, "pytest", tuple(words[:start]), tuple(options), tuple(paths))
+
+
+def _join(words: Sequence[str]) -> str:
+    """Join words for a shell; assignments before the command stay assignments."""
+    count = 0
+    while count < len(words) and _ASSIGNMENT.fullmatch(words[count]):
+        count += 1
+    assignments = [f"{name}={shlex.quote(value)}" for name, _, value in (word.partition("=") for word in words[:count])]
+    return " ".join([*assignments, shlex.join(words[count:])])
+
+
+def with_recorder(command: str) -> str:
+    """Return a command that keeps the recorder on the path of Python where it sets that path itself."""
+    return _PYTHON_PATH.sub(f"PYTHONPATH={RECORDER}:", command)

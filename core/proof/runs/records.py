@@ -1,0 +1,133 @@
+"""What a run of tests has recorded of itself: the lines that each test executed, and how each test ended.
+
+The record comes from a process that runs the project's code, so it can be forged. It only says where to look: what a
+hunk is worth is decided by runs over variants of the text, whose results are compared.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+from msgspec import Struct
+
+from core.records import decode_json
+
+RECORDER: Final = Path(__file__).parents[1] / "inside"
+VARIABLE: Final = "AGENT_TUI_RECORD"
+IMPORT: Final = ""  # the name of the test to which lines outside of tests belong
+_MOST_BYTES: Final = 256 << 20  # of one process
+
+Outcome = Literal["passed", "failed", "skipped", "xfailed"]
+
+
+class TestEnd(Struct, frozen=True):
+    """How a test, or the collection of a file, ended. `phase`: setup, call, teardown or collect; `kind`: the class of
+    the exception; `places`: the files (relative to the project if they are in it) and lines of its traceback."""
+
+    test: str
+    phase: str
+    outcome: Outcome
+    kind: str = ""
+    message: str = ""
+    places: tuple[tuple[str, int], ...] = ()
+
+
+class RunRecord(Struct, frozen=True):
+    """What all processes of a run recorded. `lines`: the executed lines (1-indexed) of each recorded file, by test;
+    `ends`: of each test that ended; `collected`: how many tests the runner found, None = none was recognised."""
+
+    lines: dict[str, dict[str, frozenset[int]]] = {}
+    ends: tuple[TestEnd, ...] = ()
+    collected: int | None = None
+
+    @property
+    def failures(self) -> list[TestEnd]:
+        """The ends of what failed, in their order."""
+        return [end for end in self.ends if end.outcome == "failed"]
+
+    @property
+    def passed_tests(self) -> frozenset[str]:
+        """The tests that passed, and did not fail before or after it."""
+        failed = {end.test for end in self.ends if end.outcome == "failed"}
+        return frozenset(end.test for end in self.ends if end.outcome == "passed" and end.test not in failed)
+
+    def find_tests(self, path: str, lines: Collection[int]) -> frozenset[str]:
+        """Return the tests that executed one of these lines of a file; `IMPORT` = they ran outside of a test."""
+        return frozenset(
+            test for test, files in self.lines.items() if not files.get(path, frozenset()).isdisjoint(lines)
+        )
+
+    def list_lines(self, path: str) -> frozenset[int]:
+        """Return the lines of a file that ran at all."""
+        return frozenset[int]().union(*(files.get(path, frozenset()) for files in self.lines.values()))
+
+
+class RecordDirectory(Struct, frozen=True):
+    """The directory in which one run records itself. `paths`: the files, relative to `root`, whose lines count."""
+
+    location: Path
+    root: Path
+    paths: Sequence[str]
+
+    def prepare(self, selection: Iterable[str] | None = None) -> None:
+        """Make it, empty. `selection`: the only tests to run, None = all. Raises OSError."""
+        shutil.rmtree(self.location, ignore_errors=True)
+        self.location.mkdir(parents=True, mode=0o700)
+        files = [str(self.root / path) for path in self.paths]
+        (self.location / "files.json").write_bytes(msgspec.json.encode(files))
+        if selection is not None:
+            (self.location / "select.json").write_bytes(msgspec.json.encode(sorted(selection)))
+
+    def read(self) -> RunRecord:
+        """Return the record of the run; empty if nothing was recorded."""
+        lines = defaultdict[str, dict[str, set[int]]](lambda: defaultdict(set))
+        ends, collected = list[TestEnd](), list[int]()
+        for path in sorted(self.location.glob("process-*.json")):
+            process = self._read_process(path)
+            for test, places in process.lines.items():
+                for number, line in places:
+                    if 0 <= number < len(self.paths):
+                        lines[test][self.paths[number]].add(line)
+            ends += [self._build_end(*result) for result in process.results]
+            collected += [process.collected] if process.collected is not None else []
+        frozen_lines = {
+            test: {path: frozenset(numbers) for path, numbers in files.items()} for test, files in lines.items()
+        }
+        return RunRecord(frozen_lines, tuple(ends), max(collected, default=None))
+
+    def _read_process(self, path: Path) -> _Process:
+        try:
+            if path.stat().st_size > _MOST_BYTES or path.is_symlink():
+                return _Process()
+            return decode_json(path.read_bytes(), _Process)
+        except (OSError, msgspec.MsgspecError):
+            return _Process()
+
+    def _build_end(
+        self, test: str, phase: str, outcome: Outcome, kind: str, message: str, places: list[tuple[str, int]]
+    ) -> TestEnd:
+        root = f"{self.root}/"
+        return TestEnd(
+            test, phase, outcome, kind, message, tuple((name.removeprefix(root), line) for name, line in places)
+        )
+
+
+class _Process(Struct):
+    lines: dict[str, list[tuple[int, int]]] = {}
+    results: list[tuple[str, str, Outcome, str, str, list[tuple[str, int]]]] = []
+    collected: int | None = None
+
+
+def build_environment(directory: Path, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables with which a run records itself into a directory."""
+    return {VARIABLE: str(directory), "PYTHONPATH": join_python_path(environment.get("PYTHONPATH", ""))}
+
+
+def join_python_path(path: str) -> str:
+    """Return a `PYTHONPATH` that begins with the recorder."""
+    return f"{RECORDER}:{path}" if path else str(RECORDER)

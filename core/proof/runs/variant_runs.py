@@ -1,0 +1,130 @@
+"""Runs of one check over variants of the pending text: each in a layer of its own, none of which leaves anything."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Literal
+
+from msgspec import Struct
+
+from core.filesystem.private_files import make_private_directory
+from core.filesystem.removal import remove_tree
+from core.ids import new_id
+from core.patterns import compile_lazily
+from core.proof.runs.commands import CheckCommand
+from core.proof.runs.records import RECORDER, RecordDirectory, RunRecord, build_environment
+from core.protocol.review import Change
+from core.sandbox.results import CommandResult
+from core.shadow.layers.layer_store import LayerStore
+from core.shell.command_host import CommandHost
+from core.shell.verification.clean_layer import CleanLayer, CleanRunOptions, FileVariant
+from core.state.checks import find_run_counts
+
+Red = Literal["assertion", "crash", "hang", "unknown"]
+
+# Caches of one variant must serve no other, and a snapshot that is missing must not be written.
+_ENVIRONMENT: Final = {
+    "CI": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",
+}
+_NO_TESTS: Final = 5  # pytest's exit code
+# The program could not be built, or ended by a fault: nothing was compared.
+_BROKEN: Final = compile_lazily(r"^panic: |^error\[E\d+\]|^error TS\d+|\[build failed\]|\bSyntaxError\b", re.MULTILINE)
+_ASSERTION: Final = compile_lazily(
+    r"\bAssertionError\b|\bERR_ASSERTION\b|^E\s+assert\b|\bexpect\(|^\s*--- FAIL:|\bassertion [`'\w ]*failed"
+    r"|\bAssertionFailedError\b|\bExpectationNotMet|^not ok\b|\bComparisonFailure\b|\bFailed asserting\b",
+    re.MULTILINE,
+)
+_CRASH: Final = compile_lazily(
+    r"\b(?:Name|Import|ModuleNotFound|Attribute|Type|Indentation|Reference|UnboundLocal|NoMethod)Error\b"
+    r"|\bundefined: |\bcannot find (?:symbol|module|name)\b"
+)
+
+
+class VariantResult(Struct, frozen=True):
+    """The end of one run and its record."""
+
+    result: CommandResult
+    record: RunRecord = RunRecord()
+
+    @property
+    def is_green(self) -> bool:
+        """True if the check passed, and ran at least one test where its tests are counted."""
+        if self.result.exit_code != 0 or self.record.failures:
+            return False
+        counts = find_run_counts(self.result.output, 0)
+        return counts is None or bool(counts.passed)
+
+    @property
+    def is_unclear(self) -> bool:
+        """True if the run says nothing: it ran no test, or could not be run."""
+        exit_code = self.result.exit_code
+        has_no_result = exit_code is None or exit_code in (_NO_TESTS, 126, 127) or self.result.unproven != ""
+        return has_no_result and not self.result.timed_out
+
+    def classify_red(self) -> Red:
+        """Return how a run that is not green ended."""
+        if self.result.timed_out:
+            return "hang"
+        if failures := self.record.failures:
+            is_assertion = any(end.kind == "AssertionError" and end.phase == "call" for end in failures)
+            return "assertion" if is_assertion else "crash"
+        if _ASSERTION.search(self.result.output) and not _BROKEN.search(self.result.output):
+            return "assertion"
+        return "crash" if _BROKEN.search(self.result.output) or _CRASH.search(self.result.output) else "unknown"
+
+
+class VariantRuns:
+    """The runs of one check over the changes `text`. `paths`: the files whose lines are recorded. Call `open` once, and
+    `close` at the end."""
+
+    def __init__(
+        self, host: CommandHost, text: Mapping[str, Change], check: CheckCommand, paths: Sequence[str]
+    ) -> None:
+        self._host = host
+        self._check = check
+        self._paths = tuple(paths)
+        self._directory = host.directory / new_id("proof")
+        self._layer = CleanLayer(host, text, LayerStore(self._directory / "layers"))
+        self.count = 0
+        self.seconds = 0.0
+
+    async def open(self) -> None:
+        """Lay out the text. Raises `AgentTuiError` if nothing can be run, or OSError."""
+        make_private_directory(self._directory)
+        await self._layer.open()
+
+    async def close(self) -> None:
+        """Remove everything. Call it also when `open` has failed."""
+        self._layer.close()
+        await asyncio.to_thread(remove_tree, self._directory)
+
+    async def run(
+        self,
+        variants: Mapping[str, FileVariant] | None = None,
+        *,
+        tests: Collection[str] | None = None,
+        is_brief: bool = False,
+        seconds: float,
+    ) -> VariantResult:
+        """Run the check, or only some of its tests, over the text with other content in some files. Cancelling it stops
+        what runs. Raises `AgentTuiError` if it can't be started."""
+        directory = RecordDirectory(self._directory / "record", self._host.workspace.root, self._paths)
+        await asyncio.to_thread(directory.prepare, tests)
+        files = {test.partition("::")[0] for test in tests or ()} if self._check.runner == "pytest" else set[str]()
+        environment = self._host.build_environment()
+        options = CleanRunOptions(
+            seconds=seconds,
+            variants=dict(variants or {}),
+            env=_ENVIRONMENT | build_environment(directory.location, environment),
+            readable=(RECORDER,),
+            writable=((directory.location, directory.location),),
+        )
+        command = self._check.build(files, is_brief=is_brief)
+        result = await self._layer.run(command, lambda _: None, options)
+        self.count += 1
+        self.seconds += result.duration_ms / 1000
+        record = await asyncio.to_thread(directory.read)
+        return VariantResult(result, record)
