@@ -33,12 +33,10 @@ _MOST_MESSAGE: Final = 200
 
 
 class BaseRun(Struct, frozen=True):
-    """The run over the text as it is. `tests`: the number of tests; `failing`: those that fail in it too, which say
-    nothing about a variant."""
+    """The run over the text as it is. `tests`: the number of tests."""
 
     seconds: float
     tests: int = 0
-    failing: frozenset[str] = frozenset()
 
     @property
     def limit(self) -> float:
@@ -77,15 +75,10 @@ class Ablator:
         result = await self._runs.run(variants, is_brief=True, seconds=self._base.limit)
         if result.is_unclear:
             return _explain_unclear(result)
-        return Ablation(needed="unnoticed", is_confirmed=True) if self._is_as_before(result) else self._judge(result)
-
-    def _is_as_before(self, result: VariantResult) -> bool:
-        """Return True if nothing fails but what fails in the base, too."""
-        failed = {end.test for end in result.record.failures}
-        return result.is_green or (bool(failed) and failed <= self._base.failing and not result.result.timed_out)
+        return Ablation(needed="unnoticed", is_confirmed=True) if result.is_green else self._judge(result)
 
     def _judge(self, result: VariantResult) -> Ablation:
-        failures = [end for end in result.record.failures if end.test not in self._base.failing]
+        failures = result.record.failures
         red = result.classify_red()
         if red == "hang":
             return Ablation(needed="hangs", is_confirmed=True)

@@ -52,3 +52,33 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     group: tuple[str, ...] = ()
     mutants: tuple[Mutant, ...] = ()
     unknown: str = ""
+
+
+CanaryOutcome = Literal["noticed", "missed", "not_run"]
+
+
+class CheckEvidence(Struct, frozen=True, kw_only=True):
+    """What is known of the check itself, over the changes as they are.
+
+    `tests`: how many ran, `failing` those that failed, in part also before the change (`known_failing`); `flaky`: those
+    that ended differently when nothing was changed. `canary`: whether a fault in a function that it claims to run was
+    noticed. `steering`: changed files that decide how it runs. `weakened`: tests that check less, in words, by
+    `path:line`. `broken_old`: tests as they were before that fail over the new code; `red_new`: tests of the change
+    that fail without it, `green_new` those that do not. `problem`: why it proves nothing, as a sentence, "" = it can.
+    """
+
+    command: str
+    tests: int = 0
+    seconds: float = 0.0
+    failing: tuple[str, ...] = ()
+    known_failing: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+    canary: CanaryOutcome = "not_run"
+    steering: tuple[str, ...] = ()
+    weakened: tuple[tuple[str, str], ...] = ()
+    broken_old: tuple[str, ...] = ()
+    red_new: tuple[str, ...] = ()
+    green_new: tuple[str, ...] = ()
+    problem: str = ""
+    runs: int = 0
+    run_seconds: float = 0.0

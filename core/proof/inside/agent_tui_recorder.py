@@ -1,7 +1,7 @@
 """Records, in a test run of the project, which lines of changed files each test executes, and how each test ends.
 
 It is started by `sitecustomize.py` in every Python process of the run. `AGENT_TUI_RECORD` is a directory: `files.json`
-lists the absolute paths of the files whose lines are recorded, `select.json`, if it exists, the only tests to run. Each
+lists the absolute paths of the files whose lines are recorded, `select.json`, if it exists, the tests to run and those to leave out. Each
 process writes a file of its own there, since a runner may have several. Lines that run outside of a test, mostly at
 import, belong to the test "". A child process belongs to the test that started it.
 
@@ -40,6 +40,7 @@ class Recorder:
         self.current = self.lines.setdefault(self.test, set())
         self.results: List[Result] = []
         self.collected: Optional[int] = None
+        self.selection: Optional[Tuple[Set[str], Set[str]]] = None
 
     def find_number(self, name: str) -> int:
         """Return the number of a file, -1 = it is not recorded."""
@@ -68,13 +69,17 @@ class Recorder:
         self.results = []
         self.current = self.lines.setdefault(self.test, set())
 
-    def read_selection(self) -> Optional[Set[str]]:
-        """Return the only tests to run, None = all."""
-        try:
-            with open(os.path.join(self.directory, "select.json"), encoding="utf-8") as file:
-                return set(json.load(file))
-        except (OSError, ValueError):
-            return None
+    def is_selected(self, test: str) -> bool:
+        """Return True if a test is to run."""
+        if self.selection is None:
+            try:
+                with open(os.path.join(self.directory, "select.json"), encoding="utf-8") as file:
+                    selection = json.load(file)
+                self.selection = (set(selection["only"]), set(selection["without"]))
+            except (OSError, ValueError, KeyError):
+                self.selection = (set(), set())
+        only, without = self.selection
+        return (not only or test in only) and test not in without
 
     def write(self) -> None:
         """Write what was recorded until now."""

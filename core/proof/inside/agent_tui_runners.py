@@ -79,10 +79,10 @@ def _build_plugin(recorder: Recorder) -> Any:
         @hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, config: Any, items: List[Any]) -> None:
             recorder.collected = len(items)
-            selection = recorder.read_selection()
-            if selection is not None:
-                config.hook.pytest_deselected(items=[item for item in items if item.nodeid not in selection])
-                items[:] = [item for item in items if item.nodeid in selection]
+            left_out = [item for item in items if not recorder.is_selected(item.nodeid)]
+            if left_out:
+                config.hook.pytest_deselected(items=left_out)
+                items[:] = [item for item in items if recorder.is_selected(item.nodeid)]
 
         @hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -154,8 +154,7 @@ def _prepare_unittest(module: Any, recorder: Recorder) -> None:
         if recorder.collected is not None or result is None:
             return run(self, result)
         test = self.id()
-        selection = recorder.read_selection()
-        if selection is not None and test not in selection:
+        if not recorder.is_selected(test):
             return result
         counts = [len(getattr(result, name, ())) for name in _ENDS]
         recorder.enter(test)

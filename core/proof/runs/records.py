@@ -74,14 +74,14 @@ class RecordDirectory(Struct, frozen=True):
     root: Path
     paths: Sequence[str]
 
-    def prepare(self, selection: Iterable[str] | None = None) -> None:
-        """Make it, empty. `selection`: the only tests to run, None = all. Raises OSError."""
+    def prepare(self, only: Iterable[str] = (), without: Iterable[str] = ()) -> None:
+        """Make it, empty. `only`: the tests to run, () = all; `without`: those to leave out. Raises OSError."""
         shutil.rmtree(self.location, ignore_errors=True)
         self.location.mkdir(parents=True, mode=0o700)
         files = [str(self.root / path) for path in self.paths]
         (self.location / "files.json").write_bytes(msgspec.json.encode(files))
-        if selection is not None:
-            (self.location / "select.json").write_bytes(msgspec.json.encode(sorted(selection)))
+        selection = {"only": sorted(only), "without": sorted(without)}
+        (self.location / "select.json").write_bytes(msgspec.json.encode(selection))
 
     def read(self) -> RunRecord:
         """Return the record of the run; empty if nothing was recorded."""

@@ -78,7 +78,7 @@ class VariantResult(Struct, frozen=True):
 
 class VariantRuns:
     """The runs of one check over the changes `text`. `paths`: the files whose lines are recorded. Call `open` once, and
-    `close` at the end."""
+    `close` at the end. `left_out`: tests that no run has to do with any more; `count` and `seconds`: of all runs."""
 
     def __init__(
         self, host: CommandHost, text: Mapping[str, Change], check: CheckCommand, paths: Sequence[str]
@@ -88,6 +88,7 @@ class VariantRuns:
         self._paths = tuple(paths)
         self._directory = host.directory / new_id("proof")
         self._layer = CleanLayer(host, text, LayerStore(self._directory / "layers"))
+        self.left_out = frozenset[str]()
         self.count = 0
         self.seconds = 0.0
 
@@ -105,15 +106,15 @@ class VariantRuns:
         self,
         variants: Mapping[str, FileVariant] | None = None,
         *,
-        tests: Collection[str] | None = None,
+        tests: Collection[str] = (),
         is_brief: bool = False,
         seconds: float,
     ) -> VariantResult:
         """Run the check, or only some of its tests, over the text with other content in some files. Cancelling it stops
         what runs. Raises `AgentTuiError` if it can't be started."""
         directory = RecordDirectory(self._directory / "record", self._host.workspace.root, self._paths)
-        await asyncio.to_thread(directory.prepare, tests)
-        files = {test.partition("::")[0] for test in tests or ()} if self._check.runner == "pytest" else set[str]()
+        await asyncio.to_thread(directory.prepare, tests, self.left_out)
+        files = {test.partition("::")[0] for test in tests} if self._check.runner == "pytest" else set[str]()
         environment = self._host.build_environment()
         options = CleanRunOptions(
             seconds=seconds,

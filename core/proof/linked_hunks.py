@@ -1,0 +1,47 @@
+"""Hunks that only work together: one defines a name, and the other uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from core.patterns import compile_lazily
+
+_NAME: Final = compile_lazily(r"[^\W\d]\w*")
+_DEFINITION: Final = compile_lazily(
+    r"^\s*(?:export\s+)?(?:default\s+)?(?:async\s+)?(?:pub(?:\([^)]*\))?\s+)?"
+    r"(?:def|class|function|fn|func|const|let|var|type|struct|enum|interface)\s+([^\W\d]\w*)"
+    r"|^\s*([^\W\d]\w*)\s*(?::[^=]+)?=(?!=)|^\s*(?:from\s+\S+\s+)?import\s+(.+)$|^\s*([^\W\d]\w*)\s*[:=][^=]*,?$"
+)
+
+
+class HunkLines(NamedTuple):
+    """The lines that a hunk removes and adds."""
+
+    old: Sequence[str]
+    new: Sequence[str]
+
+
+def find_group(place: tuple[str, str], hunks: Mapping[tuple[str, str], HunkLines]) -> tuple[tuple[str, str], ...]:
+    """Return the hunks that use a name which the hunk at `place` introduces, and so on, with that hunk first."""
+    group, waiting = dict.fromkeys([place]), [place]
+    while waiting:
+        names = _list_introduced(hunks[waiting.pop()])
+        for other, lines in hunks.items():
+            if other not in group and not names.isdisjoint(_list_names(lines.new)):
+                group[other] = None
+                waiting.append(other)
+    return tuple(group)
+
+
+def _list_introduced(lines: HunkLines) -> frozenset[str]:
+    """Return the names that a hunk defines and that did not stand in its old lines."""
+    names = set[str]()
+    for line in lines.new:
+        if (match := _DEFINITION.match(line)) is not None:
+            names |= {name for part in match.groups() if part for name in _NAME.findall(part)}
+    return frozenset(names - _list_names(lines.old) - {"import", "as", "from"})
+
+
+def _list_names(lines: Iterable[str]) -> set[str]:
+    return {name for line in lines for name in _NAME.findall(line)}

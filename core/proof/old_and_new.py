@@ -1,0 +1,65 @@
+"""Old and new tests over old and new code: what the changed tests prove, and what the old ones say of the new code.
+
+New tests have to fail over the old code, or they prove nothing of the change. An old test that fails over the new code
+is a question for the reviewer: the behaviour that it described has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from core.proof.ablation import build_variant
+from core.proof.classes.hunk_classes import ChangedText
+from core.proof.runs.records import RunRecord
+from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.shell.verification.clean_layer import FileVariant
+
+
+class OldAndNew(Struct, frozen=True):
+    """As in `CheckEvidence`."""
+
+    broken_old: tuple[str, ...] = ()
+    red_new: tuple[str, ...] = ()
+    green_new: tuple[str, ...] = ()
+
+
+async def compare_old_and_new(
+    tests: Mapping[str, ChangedText],
+    code: Mapping[str, ChangedText],
+    base: RunRecord,
+    runs: VariantRuns,
+    seconds: float,
+) -> OldAndNew:
+    """Run the old tests over the new code, and the new tests over the old code. `tests`, `code`: the changed files by
+    path; `base`: the run over the new text. Raises `AgentTuiError`."""
+    if not tests or not code:
+        return OldAndNew()
+    changed_tests = frozenset(test for test in base.passed_tests if test.partition("::")[0] in tests)
+    old_texts = {path: text for path, text in tests.items() if text.change.operation != "create"}
+    broken_old = tuple[str, ...]()
+    if old_texts:
+        result = await runs.run(_revert(old_texts), seconds=seconds)
+        broken = (end.test for end in result.record.failures if _get_file(end.test) in old_texts)
+        broken_old = tuple(dict.fromkeys(broken))
+    if not changed_tests:
+        return OldAndNew(broken_old)
+    result = await runs.run(_revert(code), tests=changed_tests, seconds=seconds)
+    return _judge_new(result, changed_tests, broken_old)
+
+
+def _judge_new(result: VariantResult, changed_tests: frozenset[str], broken_old: tuple[str, ...]) -> OldAndNew:
+    """Split the tests of the change; of a file that can't be imported over the old code all are red."""
+    failed = {end.test for end in result.record.failures}
+    red = sorted(test for test in changed_tests if test in failed or _get_file(test) in failed)
+    green = sorted(test for test in changed_tests if test in result.record.passed_tests)
+    return OldAndNew(broken_old, tuple(red), tuple(green))
+
+
+def _revert(texts: Mapping[str, ChangedText]) -> dict[str, FileVariant]:
+    return {path: build_variant(text, text.change.hunks) for path, text in texts.items()}
+
+
+def _get_file(test: str) -> str:
+    return test.partition("::")[0]

@@ -1,0 +1,272 @@
+"""Proves a change: runs the project's check over variants of the pending text and says what it tells of each hunk.
+
+The order is that of worth by cost: the run over the text as it is, the canary, old and new tests, hunks taken out one
+by one, small changes of lines. Each piece of evidence is reported as soon as it is there, so that a proof which is
+stopped was not for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from core.clock import monotonic
+from core.proof.ablation import Ablation, Ablator, BaseRun, build_variant
+from core.proof.canary import choose_canary, is_noticed
+from core.proof.classes.hunk_classes import ChangedText, classify_hunks
+from core.proof.executed_lines import Execution, find_execution, list_executable_lines
+from core.proof.linked_hunks import HunkLines, find_group
+from core.proof.mutants import Mutation, list_mutations
+from core.proof.old_and_new import compare_old_and_new
+from core.proof.runs.records import RunRecord
+from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.proof.weakened_tests import find_weakened_tests
+from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
+from core.protocol.review import Hunk
+from core.shell.verification.clean_layer import FileVariant
+from core.shell.verification.steering_files import is_test_file
+
+Place = tuple[str, str]
+
+MOST_SECONDS: Final = 600.0  # of a run over the whole text
+LONG_SUITE: Final = 60.0  # seconds: a longer one is not run for each hunk
+MOST_HUNKS: Final = 25
+MOST_MUTANTS: Final = 12  # of a review
+MUTANTS_OF_HUNK: Final = 2
+_PYTHON: Final = (".py",)
+PROVES_NOTHING: Final = "The check did not notice a fault in code that it claims to run."
+NO_TESTS: Final = "The check ran no test."
+FAILS: Final = "The check fails over these changes."
+SLOW: Final = "the check takes {:.0f} s"
+OUT_OF_TIME: Final = "there was no time"
+
+
+class ProofBudget(Struct, frozen=True, kw_only=True):
+    """Limits of one proof. `seconds`: for everything after the first run; `with_mutants`: lines are changed, too."""
+
+    seconds: float = 60.0
+    hunks: int = MOST_HUNKS
+    with_mutants: bool = True
+
+
+class ProvenChange(Struct, frozen=True):
+    """The result of a proof."""
+
+    check: CheckEvidence
+    hunks: tuple[HunkEvidence, ...]
+
+
+class Prover:
+    """One proof of `texts`, whose check `runs` runs. `report` gets the evidence of a hunk whenever it is new."""
+
+    def __init__(
+        self,
+        texts: Sequence[ChangedText],
+        runs: VariantRuns,
+        command: str,
+        budget: ProofBudget,
+        report: Callable[[HunkEvidence], None],
+    ) -> None:
+        self._texts = {text.change.path: text for text in texts}
+        self._classes = classify_hunks(texts)
+        self._hunks = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
+        self._runs, self._budget, self._report = runs, budget, report
+        self._evidence = {place: self._begin(place) for place in self._hunks}
+        self._check = CheckEvidence(command=command)
+        self._deadline = 0.0
+        self._base = BaseRun(0.0)
+
+    async def prove(self) -> ProvenChange:
+        """Prove what the budget allows. Raises `AgentTuiError` if nothing can be run."""
+        record = await self._run_base()
+        self._deadline = monotonic() + self._budget.seconds
+        if not self._check.problem:
+            await self._try_canary(record)
+        self._find_weakened()
+        if not self._check.problem:
+            await self._compare_old_and_new(record)
+            await self._take_out_hunks(record)
+        if not self._check.problem and self._budget.with_mutants:
+            await self._change_lines()
+        check = replace(self._check, runs=self._runs.count, run_seconds=round(self._runs.seconds, 1))
+        return ProvenChange(check, tuple(self._evidence.values()))
+
+    # the check itself
+
+    async def _run_base(self) -> RunRecord:
+        """Run the check over the text as it is. What fails also without the change is left out of all other runs."""
+        run = await self._runs.run(seconds=MOST_SECONDS)
+        failing = _list_failing(run)
+        known = frozenset[str]()
+        if failing and not run.is_unclear:
+            variants = {path: build_variant(text, text.change.hunks) for path, text in self._texts.items()}
+            known = failing & _list_failing(await self._runs.run(variants, seconds=MOST_SECONDS))
+        self._runs.left_out = known
+        tests = {end.test for end in run.record.ends if end.phase != "collect"} - known
+        self._base = BaseRun(run.result.duration_ms / 1000, len(tests))
+        problem = "" if run.is_green or (known and failing == known) else FAILS
+        if run.record.collected == 0 or run.is_unclear:
+            problem = NO_TESTS
+        self._check = replace(
+            self._check,
+            tests=len(tests),
+            seconds=round(self._base.seconds, 2),
+            failing=tuple(sorted(failing - known)),
+            known_failing=tuple(sorted(known)),
+            steering=tuple(path for path in self._texts if self._get_kind(path) == "steering"),
+            problem=problem,
+        )
+        return run.record
+
+    async def _try_canary(self, record: RunRecord) -> None:
+        paths = [path for path in self._texts if path.endswith(_PYTHON) and not is_test_file(path)]
+        canary = choose_canary(self._texts, record, paths)
+        if canary is None:
+            return
+        noticed = await is_noticed(canary, self._texts[canary.path], self._runs, self._base.limit)
+        problem = "" if noticed else PROVES_NOTHING
+        self._check = replace(self._check, canary="noticed" if noticed else "missed", problem=problem)
+
+    def _find_weakened(self) -> None:
+        sides = {
+            path: (text.base.decode("utf-8", "replace"), text.pending.decode("utf-8", "replace"))
+            for path, text in self._texts.items()
+            if is_test_file(path) and not text.change.binary
+        }
+        weakened = tuple((f"{test.path}:{test.line}", test.describe()) for test in find_weakened_tests(sides))
+        self._check = replace(self._check, weakened=weakened)
+
+    async def _compare_old_and_new(self, record: RunRecord) -> None:
+        tests = {path: text for path, text in self._texts.items() if self._get_kind(path) == "test"}
+        code = {path: text for path, text in self._texts.items() if self._get_kind(path) == "code"}
+        sides = await compare_old_and_new(tests, code, record, self._runs, self._base.limit)
+        self._check = replace(
+            self._check, broken_old=sides.broken_old, red_new=sides.red_new, green_new=sides.green_new
+        )
+
+    # the hunks
+
+    def _begin(self, place: Place) -> HunkEvidence:
+        hunk_class = self._classes[place]
+        return HunkEvidence(
+            path=place[0],
+            hunk=place[1],
+            kind=hunk_class.kind,
+            partner=hunk_class.partner,
+            substitution=hunk_class.substitution,
+        )
+
+    async def _take_out_hunks(self, record: RunRecord) -> None:
+        executions = {place: self._find_execution(record, place) for place in self._list_code()}
+        for place, execution in executions.items():
+            self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
+        is_slow = self._base.seconds > LONG_SUITE
+        ablator = Ablator(self._runs, self._base, is_test_file, confirms=not is_slow)
+        for index, place in enumerate(sorted(executions, key=self._rank)):
+            execution = executions[place]
+            if is_slow and not execution.tests:
+                self._update(place, unknown=SLOW.format(self._base.seconds))
+            elif index >= self._budget.hunks or monotonic() > self._deadline:
+                self._update(place, unknown=OUT_OF_TIME)
+            else:
+                await self._take_out(ablator, place, execution, executions)
+
+    async def _take_out(
+        self, ablator: Ablator, place: Place, execution: Execution, executions: Mapping[Place, Execution]
+    ) -> None:
+        result = await ablator.take_out(self._texts, {place[0]: [self._hunks[place]]}, execution)
+        group = self._find_group(place) if result.needed == "used" else (place,)
+        if len(group) > 1:
+            hunks = dict[str, list[Hunk]]()
+            for path, hunk in group:
+                hunks.setdefault(path, []).append(self._hunks[path, hunk])
+            tests = frozenset[str]().union(*(executions[other].tests for other in group if other in executions))
+            together = await ablator.take_out(self._texts, hunks, replace(execution, tests=tests))
+            if together.needed in ("checked", "unnoticed"):
+                self._record(place, together, tuple(hunk for _, hunk in group))
+                return
+        self._record(place, result, ())
+
+    def _record(self, place: Place, ablation: Ablation, group: tuple[str, ...]) -> None:
+        self._update(
+            place,
+            needed=ablation.needed,
+            by_tests=ablation.by_tests,
+            message=ablation.message,
+            is_confirmed=ablation.is_confirmed,
+            unknown=ablation.unknown,
+            group=group,
+        )
+
+    def _find_group(self, place: Place) -> tuple[Place, ...]:
+        lines = {other: self._read_lines(other) for other in self._hunks if self._evidence[other].kind != "test"}
+        return find_group(place, lines)
+
+    def _rank(self, place: Place) -> tuple[bool, int]:
+        """Return the order: deletions first, then small files."""
+        hunk = self._hunks[place]
+        return hunk.new_lines > 0, len(self._texts[place[0]].pending)
+
+    # small changes of lines
+
+    async def _change_lines(self) -> None:
+        drawn = 0
+        for place, evidence in list(self._evidence.items()):
+            if evidence.needed != "checked" or evidence.group:
+                continue
+            for mutation in self._draw(place):
+                if drawn >= MOST_MUTANTS or monotonic() > self._deadline:
+                    return
+                drawn += 1
+                await self._try_mutation(place, mutation)
+
+    def _draw(self, place: Place) -> list[Mutation]:
+        hunk, evidence = self._hunks[place], self._evidence[place]
+        lines = set(range(hunk.new_start, hunk.new_start + hunk.new_lines)) - set(evidence.not_run)
+        text = self._texts[place[0]].pending.decode("utf-8", "replace")
+        return list_mutations(place[0], text, lines)[:MUTANTS_OF_HUNK]
+
+    async def _try_mutation(self, place: Place, mutation: Mutation) -> None:
+        text, evidence = self._texts[place[0]], self._evidence[place]
+        variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
+        tests = frozenset(evidence.by_tests)
+        result = await self._runs.run(variant, tests=tests, is_brief=True, seconds=self._base.limit)
+        if result.is_green or result.is_unclear:
+            result = await self._runs.run(variant, is_brief=True, seconds=self._base.limit)
+        by_test = next((end.test for end in result.record.failures), "")
+        mutant = Mutant(
+            line=mutation.line, old=mutation.old, new=mutation.new, is_noticed=not result.is_green, by_test=by_test
+        )
+        self._update(place, mutants=(*evidence.mutants, mutant))
+
+    # helpers
+
+    def _list_code(self) -> list[Place]:
+        return [place for place, evidence in self._evidence.items() if evidence.kind == "code"]
+
+    def _update(self, place: Place, **fields: object) -> None:
+        self._evidence[place] = replace(self._evidence[place], **fields)
+        self._report(self._evidence[place])
+
+    def _get_kind(self, path: str) -> str:
+        """Return what the hunks of a file are: `code` if one of them is."""
+        kinds = {self._classes[path, hunk.id].kind for hunk in self._texts[path].change.hunks}
+        return next((kind for kind in ("code", "test", "steering") if kind in kinds), "")
+
+    def _find_execution(self, record: RunRecord, place: Place) -> Execution:
+        text = self._texts[place[0]]
+        is_python = place[0].endswith(_PYTHON)
+        executable = list_executable_lines(text.pending.decode("utf-8", "replace")) if is_python else None
+        return find_execution(record, place[0], self._hunks[place], executable)
+
+    def _read_lines(self, place: Place) -> HunkLines:
+        text, hunk = self._texts[place[0]], self._hunks[place]
+        old, new = (data.decode("utf-8", "replace").split("\n") for data in (text.base, text.pending))
+        return HunkLines(old[hunk.old_start - 1 :][: hunk.old_lines], new[hunk.new_start - 1 :][: hunk.new_lines])
+
+
+def _list_failing(run: VariantResult) -> frozenset[str]:
+    return frozenset(end.test for end in run.record.failures)
