@@ -1,9 +1,9 @@
 """Records, in a test run of the project, which lines of changed files each test executes, and how each test ends.
 
 It is started by `sitecustomize.py` in every Python process of the run. `AGENT_TUI_RECORD` is a directory: `files.json`
-lists the absolute paths of the files whose lines are recorded, `select.json`, if it exists, the tests to run and those to leave out. Each
-process writes a file of its own there, since a runner may have several. Lines that run outside of a test, mostly at
-import, belong to the test "". A child process belongs to the test that started it.
+lists the absolute paths of the files whose lines are recorded, `select.json` the tests to run and those to leave out.
+Each process writes a file of its own there, since a runner may have several. Lines that run outside of a test, mostly
+at import, belong to the test "". A child process belongs to the test that started it.
 
 This file is executed by the user's interpreter, so it needs only the standard library of Python 3.8, and it must not
 disturb: it opens nothing that it does not close, warns of nothing, and fails in silence.

@@ -92,7 +92,7 @@ def _build_plugin(recorder: Recorder) -> Any:
         def pytest_runtest_logfinish(self) -> None:
             recorder.enter("")
 
-        @hookimpl(hookwrapper=True)
+        @hookimpl(hookwrapper=True, tryfirst=True)  # after all others, such as the one that expects a failure
         def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
             report = (yield).get_result()  # type: ignore[attr-defined]
             if report.when == "call" or report.outcome != "passed":

@@ -1,0 +1,65 @@
+"""Small changes of lines: which are drawn, and where none is."""
+
+from __future__ import annotations
+
+import pytest
+
+from core.proof.mutants import list_mutations
+
+EVERYWHERE = range(1, 1_000)
+
+
+def drawn(path: str, text: str, lines=EVERYWHERE) -> list[str]:
+    return [mutation.describe() for mutation in list_mutations(path, text, lines)]
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "wanted"),
+    [
+        ("a.py", "if a >= limit: pass\n", [">= → >"]),
+        ("a.py", "if a not in b: pass\n", ["not in → in"]),
+        ("a.py", "x = rows[0]\n", ["0 → 1"]),
+        ("a.py", "if not ready: pass\n", ["not ready → ready"]),
+        ("a.py", "x = a and b\n", ["and → or"]),
+        ("a.py", "x = True\n", ["True → False"]),
+        ("a.ts", "if (a === 2 && b) {}\n", ["2 → 3"]),
+        ("a.ts", "if (!ready) {}\n", ["!ready → ready"]),
+        ("a.go", "package a\n\nfunc f(a int) bool { return a < b }\n", ["< → <="]),
+        ("a.rs", "fn f(a: u8) -> bool { a != b }\n", ["!= → =="]),
+        ("a.java", "class A { boolean f(int a) { return a <= b; } }\n", ["<= → <"]),
+    ],
+)
+def test_the_first_change_of_a_line_is_the_one_that_is_seldom_equivalent(path, text, wanted):
+    assert drawn(path, text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "log.info('%d rows', 3)\n",
+        "raise ValueError(3)\n",
+        "def f(a: Literal[3]): ...\n",
+        "@retry(3)\ndef f(): ...\n",
+        "def __repr__(self):\n    return self.a + 1\n",
+        "'''a < 3'''\n",
+        "# a < 3\n",
+        "import a\n",
+        "assert a < 3\n",
+        "x = (\n",
+    ],
+)
+def test_nothing_is_drawn_where_nobody_tests(text):
+    assert drawn("a.py", text) == []
+
+
+def test_one_change_a_line_and_only_on_the_lines_that_are_asked_for():
+    text = "if a < 3 and b == 4:\n    x = 5\ny = 6\n"
+    assert drawn("a.py", text) == ["< → <=", "5 → 6", "6 → 7"]
+    assert drawn("a.py", text, {2}) == ["5 → 6"]
+    assert drawn("a.py", text, ()) == []
+
+
+def test_a_change_is_applied_at_its_place_whatever_stands_before_it():
+    text = "é = '…'; x = a >= 2\n"
+    (mutation,) = list_mutations("a.py", text, EVERYWHERE)
+    assert mutation.apply(text.encode()).decode() == "é = '…'; x = a > 2\n"
