@@ -23,24 +23,29 @@ class HunkLines(NamedTuple):
 
 
 def find_group(place: tuple[str, str], hunks: Mapping[tuple[str, str], HunkLines]) -> tuple[tuple[str, str], ...]:
-    """Return the hunks that use a name which the hunk at `place` introduces, and so on, with that hunk first."""
+    """Return the hunks that use a name which the hunk at `place` introduces, and so on, with that hunk first. What it
+    introduces inside of a function is a name in its own file alone."""
     group, waiting = dict.fromkeys([place]), [place]
     while waiting:
-        names = _list_introduced(hunks[waiting.pop()])
+        current = waiting.pop()
+        own, shared = _list_introduced(hunks[current])
         for other, lines in hunks.items():
+            names = own | shared if other[0] == current[0] else shared
             if other not in group and not names.isdisjoint(_list_names(lines.new)):
                 group[other] = None
                 waiting.append(other)
     return tuple(group)
 
 
-def _list_introduced(lines: HunkLines) -> frozenset[str]:
-    """Return the names that a hunk defines and that did not stand in its old lines."""
-    names = set[str]()
+def _list_introduced(lines: HunkLines) -> tuple[set[str], set[str]]:
+    """Return the names that a hunk defines and that did not stand in its old lines: the local ones, and the others."""
+    local, shared = set[str](), set[str]()
     for line in lines.new:
         if (match := _DEFINITION.match(line)) is not None:
-            names |= {name for part in match.groups() if part for name in _NAME.findall(part)}
-    return frozenset(names - _list_names(lines.old) - {"import", "as", "from"})
+            names = {name for part in match.groups() if part for name in _NAME.findall(part)}
+            (local if line[:1].isspace() and not match[1] else shared).update(names)
+    known = _list_names(lines.old) | {"import", "as", "from"}
+    return local - known, shared - known
 
 
 def _list_names(lines: Iterable[str]) -> set[str]:

@@ -15,6 +15,7 @@ from core.proof.classes.hunk_classes import ChangedText
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.shell.verification.clean_layer import FileVariant
+from core.syntax.symbols import find_symbols
 
 
 class OldAndNew(Struct, frozen=True):
@@ -36,7 +37,10 @@ async def compare_old_and_new(
     path; `base`: the run over the new text. Raises `AgentTuiError`."""
     if not tests or not code:
         return OldAndNew()
-    changed_tests = frozenset(test for test in base.passed_tests if test.partition("::")[0] in tests)
+    names = {path: list_changed_tests(text) for path, text in tests.items()}
+    changed_tests = frozenset(
+        test for test in base.passed_tests if _get_name(test) in names.get(_get_file(test), frozenset())
+    )
     old_texts = {path: text for path, text in tests.items() if text.change.operation != "create"}
     broken_old = tuple[str, ...]()
     if old_texts:
@@ -59,6 +63,22 @@ def _judge_new(result: VariantResult, changed_tests: frozenset[str], broken_old:
 
 def _revert(texts: Mapping[str, ChangedText]) -> dict[str, FileVariant]:
     return {path: build_variant(text, text.change.hunks) for path, text in texts.items()}
+
+
+def list_changed_tests(text: ChangedText) -> frozenset[str]:
+    """Return the names of the functions of a file of tests that a hunk touches."""
+    lines = {
+        line
+        for hunk in text.change.hunks
+        for line in range(hunk.new_start - 1, hunk.new_start - 1 + max(hunk.new_lines, 1))
+    }
+    symbols = find_symbols(text.change.path, text.pending.decode("utf-8", "replace")) or ()
+    return frozenset(symbol.name for symbol in symbols if not lines.isdisjoint(range(symbol.first, symbol.last + 1)))
+
+
+def _get_name(test: str) -> str:
+    """Return the name of the function of a test: `tests/test_a.py::Shop::test_over[1]` is of `test_over`."""
+    return test.rpartition("::")[2].partition("[")[0]
 
 
 def _get_file(test: str) -> str:

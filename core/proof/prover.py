@@ -98,7 +98,7 @@ class Prover:
 
     async def _run_base(self) -> RunRecord:
         """Run the check over the text as it is. What fails also without the change is left out of all other runs."""
-        run = await self._runs.run(seconds=MOST_SECONDS)
+        run = await self._runs.run(has_lines=True, seconds=MOST_SECONDS)
         failing = _list_failing(run)
         known = frozenset[str]()
         if failing and not run.is_unclear:

@@ -16,12 +16,10 @@ import importlib
 import json
 import os
 import sys
-import threading
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 _TEST = "AGENT_TUI_RECORD_TEST"
 _MOST_MESSAGE = 400  # characters
-_TOOL = 4  # of `sys.monitoring`: debuggers, profilers, optimizers and coverage tools have the others
 
 Result = List[Any]  # test, phase, outcome, class of the exception, its message, files and lines of its traceback
 
@@ -37,6 +35,7 @@ class Recorder:
             self.files: Dict[str, int] = {path: number for number, path in enumerate(json.load(file))}
         self.numbers: Dict[str, int] = {}  # of files, by what a code object calls its file; -1 = it is not recorded
         self.lines: Dict[str, Set[Tuple[int, int]]] = {}
+        self.ends: Dict[Tuple[int, int], int] = {}  # the last lines of statements whose first line is recorded
         self.current = self.lines.setdefault(self.test, set())
         self.results: List[Result] = []
         self.collected: Optional[int] = None
@@ -81,9 +80,16 @@ class Recorder:
         only, without = self.selection
         return (not only or test in only) and test not in without
 
+    def _expand(self, places: Set[Tuple[int, int]]) -> Set[Tuple[int, int]]:
+        return {
+            (number, line)
+            for number, first in places
+            for line in range(first, self.ends.get((number, first), first) + 1)
+        }
+
     def write(self) -> None:
         """Write what was recorded until now."""
-        lines = {test: sorted(places) for test, places in self.lines.items() if places}
+        lines = {test: sorted(self._expand(places)) for test, places in self.lines.items() if places}
         if not (lines or self.results or self.collected is not None):
             return
         path = os.path.join(self.directory, f"process-{self.process}.json")
@@ -102,53 +108,8 @@ def start(directory: str) -> None:
     except (OSError, ValueError):
         return
     if recorder.files:
-        _record_lines(recorder)
+        importlib.import_module("agent_tui_lines").record_lines(recorder)
     atexit.register(recorder.write)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.forget)
     sys.meta_path.insert(0, importlib.import_module("agent_tui_runners").RunnerFinder(recorder))
-
-
-def _record_lines(recorder: Recorder) -> None:
-    monitoring: Any = getattr(sys, "monitoring", None)
-    if monitoring is not None and monitoring.get_tool(_TOOL) is None:
-        _monitor(recorder, monitoring)
-    else:
-        _trace(recorder)
-
-
-def _monitor(recorder: Recorder, monitoring: Any) -> None:
-    """Record lines from Python 3.12 on: only code of the recorded files ever calls back."""
-    monitoring.use_tool_id(_TOOL, "agent-tui")
-    events = monitoring.events
-
-    def start_code(code: Any, _offset: int) -> Any:
-        if recorder.find_number(code.co_filename) >= 0:
-            monitoring.set_local_events(_TOOL, code, events.LINE)
-        return monitoring.DISABLE
-
-    def run_line(code: Any, line: int) -> None:
-        recorder.current.add((recorder.numbers[code.co_filename], line))
-
-    monitoring.register_callback(_TOOL, events.PY_START, start_code)
-    monitoring.register_callback(_TOOL, events.LINE, run_line)
-    monitoring.set_events(_TOOL, events.PY_START)
-
-
-def _trace(recorder: Recorder) -> None:
-    """Record lines before Python 3.12, by a trace function in the frames of the recorded files alone."""
-
-    def trace_lines(frame: Any, event: str, _argument: Any) -> Any:
-        if event == "line":
-            recorder.current.add((recorder.numbers[frame.f_code.co_filename], frame.f_lineno))
-        return trace_lines
-
-    def trace_calls(frame: Any, _event: str, _argument: Any) -> Any:
-        number = recorder.find_number(frame.f_code.co_filename)
-        if number < 0:
-            return None
-        recorder.current.add((number, frame.f_lineno))
-        return trace_lines
-
-    threading.settrace(trace_calls)
-    sys.settrace(trace_calls)

@@ -108,11 +108,14 @@ class VariantRuns:
         *,
         tests: Collection[str] = (),
         is_brief: bool = False,
+        has_lines: bool = False,
         seconds: float,
     ) -> VariantResult:
-        """Run the check, or only some of its tests, over the text with other content in some files. Cancelling it stops
-        what runs. Raises `AgentTuiError` if it can't be started."""
-        directory = RecordDirectory(self._directory / "record", self._host.workspace.root, self._paths)
+        """Run the check, or only some of its tests, over the text with other content in some files. `is_brief`: only
+        until the first failure; `has_lines`: the executed lines are recorded. Cancelling it stops what runs. Raises
+        `AgentTuiError` if it can't be started."""
+        paths = self._paths if has_lines else ()
+        directory = RecordDirectory(self._directory / "record", self._host.workspace.root, paths)
         await asyncio.to_thread(directory.prepare, tests, self.left_out)
         files = {test.partition("::")[0] for test in tests} if self._check.runner == "pytest" else set[str]()
         environment = self._host.build_environment()
