@@ -10,7 +10,7 @@ from core.ids import Id
 
 HunkKind = Literal[
     "code", "format", "docs", "types", "imports", "move", "rename", "uniform", "generated", "vendored", "test",
-    "steering", "binary",
+    "steering", "binary", "data",
 ]  # fmt: skip
 Executed = Literal["all", "part", "import", "none", "unknown"]
 Needed = Literal["checked", "used", "hangs", "unnoticed", "unknown"]

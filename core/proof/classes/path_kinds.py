@@ -9,8 +9,9 @@ from core.index.path_kinds import PathKind, list_kinds
 from core.patterns import compile_lazily
 from core.protocol.review import is_prose
 from core.shell.verification.steering_files import is_judging_file, is_test_file
+from core.syntax.grammars import is_known_language
 
-FileKind = Literal["docs", "generated", "vendored", "test", "steering", "code"]
+FileKind = Literal["docs", "generated", "vendored", "test", "steering", "data", "code"]
 
 _PROSE_ENDINGS: Final = (".txt", ".mdx", ".tex", ".po", ".pot")
 _LOCK_FILES_TEXT: Final = """
@@ -25,11 +26,13 @@ _GENERATED: Final = compile_lazily(
     re.IGNORECASE,
 )
 _COMMENT: Final = compile_lazily(r"\s*(?:#|//|/\*|\*|<!--|--|;|%|\"\"\"|''')")
+_DOCUMENTS: Final = frozenset({"docs", "doc", "documentation"})
+_DATA_ENDINGS: Final = (".json", ".html", ".htm", ".css")
 _HEAD: Final = 20  # lines in which a generator says what it is
 
 
 def classify_file(path: str, text: str) -> FileKind:
-    """Return what a file is; `text`: its pending text. Code is everything that is nothing else, data too."""
+    """Return what a file is; `text`: its pending text. Data is what no grammar of a programming language reads."""
     name = path.rpartition("/")[2].lower()
     if name in _LOCK_FILES or name.endswith(_GENERATED_ENDINGS) or _says_generated(text):
         return "generated"
@@ -39,7 +42,9 @@ def classify_file(path: str, text: str) -> FileKind:
         return "test"
     if is_judging_file(path):
         return "steering"
-    return "docs" if is_prose(path) or name.endswith(_PROSE_ENDINGS) else "code"
+    if is_prose(path) or name.endswith(_PROSE_ENDINGS) or not _DOCUMENTS.isdisjoint(path.split("/")[:-1]):
+        return "docs"
+    return "code" if is_known_language(path) and not name.endswith(_DATA_ENDINGS) else "data"
 
 
 def _says_generated(text: str) -> bool:

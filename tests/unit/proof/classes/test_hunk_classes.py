@@ -86,7 +86,9 @@ def test_what_a_hunk_of_python_changes(base, pending, wanted):
         (".github/workflows/ci.yml", "a\n", "b\n", "steering"),
         ("Makefile", "a:\n", "b:\n", "steering"),
         ("scripts/deploy.py", "a = 1\n", "a = 2\n", "code"),
-        ("data/prices.json", "[1]\n", "[2]\n", "code"),
+        ("data/prices.json", "[1]\n", "[2]\n", "data"),
+        (".gitignore", "a\n", "b\n", "data"),
+        ("docs/conf.py", "a = 1\n", "a = 2\n", "docs"),
     ],
 )  # fmt: skip
 def test_what_a_hunk_of_another_file_is(path, base, pending, wanted):
