@@ -13,7 +13,7 @@ HunkKind = Literal[
     "steering", "binary", "data",
 ]  # fmt: skip
 Executed = Literal["all", "part", "import", "none", "unknown"]
-Needed = Literal["checked", "used", "hangs", "unnoticed", "unknown"]
+Needed = Literal["checked", "used", "hangs", "same", "unnoticed", "unknown"]
 
 
 class Mutant(Struct, frozen=True, kw_only=True):
@@ -32,9 +32,11 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     `kind`: what it is without a run. `partner`: the hunk on the other side of a move, or the one that stands for all of
     a uniform edit, whose `substitution` it is. `executed`: which of its lines ran in the tests (`import`: only outside
     of any), `not_run` the others, `tests` in how many. `needed`: what the check did without it: a test failed by an
-    assertion (`checked`), something crashed (`used`), it never ended, or nothing failed; `by_tests` failed first, with
+    assertion (`checked`), something crashed (`used`), it never ended, or nothing failed; `same` = nothing failed, but
+    each small change of its lines was noticed, so that it may well behave as before. `by_tests` failed first, with
     `message`. `is_confirmed`: that nothing failed was seen with the whole check. `group`: the hunks that had to be
-    taken out with it. `unknown`: why it was not looked into, "" = it was.
+    taken out with it. `unknown`: why it was not looked into, "" = it was. `depends_on`: the changed files on whose text
+    the runs about it depended, () = all. `is_stale`: one of them was edited since.
     """
 
     path: str
@@ -52,6 +54,8 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     group: tuple[str, ...] = ()
     mutants: tuple[Mutant, ...] = ()
     unknown: str = ""
+    depends_on: tuple[str, ...] = ()
+    is_stale: bool = False
 
 
 CanaryOutcome = Literal["noticed", "missed", "not_run"]
