@@ -99,15 +99,15 @@ class CommitProgress:
 
 @dataclass(slots=True, kw_only=True)
 class ViewState(SessionState):
-    """The session's state with display state. `retry`: the delayed retry of a model call; `wait`: for
-    the first words of one; `is_pending_kept`: the
-    pending changes of a private session were stored; `turn_numbers` by id, and `turn_prompts`, also of abandoned
-    branches; `review_verdicts`: ids of verdicts since the review was last empty; `refusals`: failed verdicts by
-    path, until the review displays them; `refused_edits`: ids of accepted edits that can't be committed; `index`:
-    its progress; `client_count`: number of clients of the session; `background`: background agents; `commits`: the
-    current commit; `stale_receipts`: turns whose receipt is outdated; `verifying`: the check that is being repeated,
-    "" = none, and `verifying_line` its last output; `proving`: the proof that runs, None = none does; `loss`: why the
-    session is no longer stored, "" = it is; `asides`: side questions by id, in order; `resumed`: None = it was not resumed."""
+    """The session's state with display state. `retry`: the delayed retry of a model call; `wait`: for the first words
+    of one; `is_pending_kept`: the pending changes of a private session were stored; `turn_numbers` by id, and
+    `turn_prompts`, also of abandoned branches; `review_verdicts`: ids of verdicts since the review was last empty;
+    `refusals`: failed verdicts by path, until the review displays them; `refused_edits`: ids of accepted edits that
+    can't be committed; `index`: its progress; `client_count`: number of clients of the session; `background`:
+    background agents; `commits`: the current commit; `stale_receipts`: turns whose receipt is outdated;
+    `verifying`: the check that is being repeated, "" = none, and `verifying_line` its last output; `proving`: the
+    proof that runs, None = none does; `loss`: why the session is no longer stored, "" = it is; `asides`: side
+    questions by id, in order; `resumed`: None = it was not resumed."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
