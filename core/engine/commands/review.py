@@ -15,7 +15,7 @@ from typing import Final
 from core.agent.mentions.sources import PromptSurroundings
 from core.edits.text_file import decode_text
 from core.engine.commands.plans import complete_resolved_todos
-from core.engine.commands.terminal import find_hook_refusal
+from core.engine.session.hooks import find_hook_refusal
 from core.engine.session.pending_changes import select_hunks
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
@@ -164,6 +164,46 @@ def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
         return find_hook_refusal(session.hooks, text, new_id("clean"))
 
     return partial(session.run_in_parallel, Verifier(session, command, find_refusal).run, name="verification")
+
+
+def prepare_prove(session: Session, command: cmd.ChangesProve) -> Effect:
+    """Run the check over variants of the pending changes, in parallel to turns. A proof that runs is stopped first."""
+    from core.engine.session.proof import refuse_unready, start_proof
+
+    refuse_unready(session, command)
+    return partial(start_proof, session, command)
+
+
+def prepare_proof_stop(session: Session, _: cmd.ProofStop) -> Effect:
+    session.proof_slot.stop()
+    return lambda: None
+
+
+def prepare_proven_accept(session: Session, _: cmd.ProvenAccept) -> Effect:
+    """Accept the hunks that the evidence proves, file by file."""
+    hunks = _list_proven(session)
+    if not hunks:
+        raise CommandRejected("no pending hunk is proven as things are.", code="nothing_proven")
+    return session.promotion_hooks.guard(lambda: list(_list_proven(session)), partial(_accept_proven, session))
+
+
+def _list_proven(session: Session) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the proven hunks by path."""
+    hunks = dict[str, tuple[str, ...]]()
+    for change in list_changes(session.review.changes):
+        judgements = [(hunk.id, session.review.proof.judge(change, hunk)) for hunk in change.clean_hunks]
+        ids = tuple(name for name, judgement in judgements if judgement is not None and judgement.is_proven)
+        if ids and not (change.protected or change.broken or change.conflict or change.operation == "delete"):
+            hunks[change.path] = ids
+    return hunks
+
+
+def _accept_proven(session: Session) -> None:
+    session.log.sync()
+    for path, ids in _list_proven(session).items():
+        with _reporting_errors(session, path):
+            session.shadow.resolve(path, ids, "accept", "")
+            complete_resolved_todos(session, path)
 
 
 def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:

@@ -21,6 +21,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.clock import now_ms
 from core.config.settings import Settings
 from core.engine.session.model_routes import choose_model
+from core.engine.session.proof import start_after_turn
 from core.engine.session.recovery import close_open_turn, remove_probes
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
@@ -83,6 +84,7 @@ async def reserve_turn(session: Session) -> None:
     """Reserve the next turn. Raises `CommandRejected` while one runs, and the errors of the model's route and the
     log."""
     async with session.turn_slot.reserve():
+        session.proof_slot.stop()
         session.log.flush()
         await asyncio.to_thread(session.routes.resolve)
 
@@ -134,6 +136,8 @@ def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
     finally:
         session.recorder.turn_id = ""
         session.call_permissions.requested_tools = {}
+    if not session.settings.proof.off:
+        start_after_turn(session)
     suggest_prompt(session)
 
 
