@@ -22,11 +22,12 @@ from benchmarks.proof.faults import Fault, Files, seed
 from core.clock import monotonic
 from core.engine import Engine
 from core.proof.classes.hunk_classes import ChangedText
+from core.proof.findings import list_recorded
 from core.proof.prover import ProofBudget, ProvenChange, Prover
 from core.proof.runs.commands import parse_command
 from core.proof.runs.variant_runs import VariantRuns
 from core.protocol import commands as cmd
-from core.protocol.evidence import HunkEvidence
+from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.options import EngineOptions
 from core.shell.verification.steering_files import is_test_file
 
@@ -66,6 +67,16 @@ class Clone:
         return self._git("log", "-1", "--format=%h %s", commit).decode().strip()[:70]
 
 
+class Silent:
+    """Hears of evidence, and needs only the end of it."""
+
+    def report_hunk(self, evidence: HunkEvidence) -> None:
+        pass
+
+    def report_check(self, evidence: CheckEvidence) -> None:
+        pass
+
+
 async def prove(root: Path, files: Files, command: str, seconds: float) -> tuple[ProvenChange, list[ChangedText]]:
     """Prove a change in a session of its own."""
     engine = Engine(root, options=EngineOptions(watch=False, trust=True, preload=False))
@@ -76,16 +87,11 @@ async def prove(root: Path, files: Files, command: str, seconds: float) -> tuple
             session.shadow.delete(path) if data is None else session.shadow.write(path, data)
         await session.terminal.find_box()
         texts = read_texts(session)
-        paths = [
-            text.change.path
-            for text in texts
-            if text.change.path.endswith(".py") and not is_test_file(text.change.path)
-        ]
         changes = dict(session.review.changes)
-        runs = VariantRuns(session.terminal.host, changes, parse_command(command), paths)
+        runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))
         try:
             await runs.open()
-            return await Prover(texts, runs, command, ProofBudget(seconds=seconds), lambda _: None).prove(), texts
+            return await Prover(texts, runs, command, ProofBudget(seconds=seconds), Silent()).prove(), texts
         finally:
             await runs.close()
     finally:
@@ -156,10 +162,8 @@ async def evaluate(options: argparse.Namespace) -> None:
                 for hunk in codes
                 if is_flagged(hunk)
             ]
-            print(
-                f"{clone.describe(commit)}: {len(codes)} hunks, {sum(map(is_flagged, codes))} flagged, {times[-1]:.0f} s",
-                flush=True,
-            )
+            flagged = sum(map(is_flagged, codes))
+            print(f"{clone.describe(commit)}: {len(codes)} hunks, {flagged} flagged, {times[-1]:.0f} s", flush=True)
             for fault in seed(texts, files, source, clone.read_parent):
                 await _try_fault(clone, fault, options, table)
     _print_table(table, right, alarms, times)

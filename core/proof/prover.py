@@ -7,29 +7,29 @@ stopped was not for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.clock import monotonic
+from core.patterns import compile_lazily
 from core.proof.ablation import Ablation, Ablator, BaseRun, build_variant
 from core.proof.canary import choose_canary, is_noticed
-from core.proof.classes.hunk_classes import ChangedText, classify_hunks
+from core.proof.classes.hunk_classes import ChangedText
+from core.proof.classes.uniform_edits import Place
 from core.proof.executed_lines import Execution, find_execution, list_executable_lines
+from core.proof.findings import Findings, ProofReport
 from core.proof.linked_hunks import HunkLines, find_group
 from core.proof.mutants import Mutation, list_mutations
 from core.proof.old_and_new import compare_old_and_new
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
-from core.proof.weakened_tests import find_weakened_tests
 from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
 from core.shell.verification.steering_files import is_test_file
-
-Place = tuple[str, str]
 
 MOST_SECONDS: Final = 600.0  # of a run over the whole text
 LONG_SUITE: Final = 60.0  # seconds: a longer one is not run for each hunk
@@ -42,6 +42,9 @@ NO_TESTS: Final = "The check ran no test."
 FAILS: Final = "The check fails over these changes."
 SLOW: Final = "the check takes {:.0f} s"
 OUT_OF_TIME: Final = "there was no time"
+_BRANCH: Final = compile_lazily(
+    r"\s*(?:\}\s*)?(?:if|elif|else|except|catch|finally|raise|throw|assert|guard|return|case|match|switch|when)\b"
+)
 
 
 class ProofBudget(Struct, frozen=True, kw_only=True):
@@ -60,7 +63,8 @@ class ProvenChange(Struct, frozen=True):
 
 
 class Prover:
-    """One proof of `texts`, whose check `runs` runs. `report` gets the evidence of a hunk whenever it is new."""
+    """One proof of `texts`, whose check `runs` runs. `report` hears of everything at once, and then of what is new.
+    `known`: verdicts that still hold from an earlier proof; those hunks are not taken out again."""
 
     def __init__(
         self,
@@ -68,31 +72,29 @@ class Prover:
         runs: VariantRuns,
         command: str,
         budget: ProofBudget,
-        report: Callable[[HunkEvidence], None],
+        report: ProofReport,
+        known: Mapping[Place, HunkEvidence] | None = None,
     ) -> None:
-        self._texts = {text.change.path: text for text in texts}
-        self._classes = classify_hunks(texts)
-        self._hunks = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
-        self._runs, self._budget, self._report = runs, budget, report
-        self._evidence = {place: self._begin(place) for place in self._hunks}
-        self._check = CheckEvidence(command=command)
+        self._findings = Findings(texts, command, report, known)
+        self._texts, self._hunks = self._findings.texts, self._findings.hunk_by_place
+        self._runs, self._budget = runs, budget
         self._deadline = 0.0
         self._base = BaseRun(0.0)
 
     async def prove(self) -> ProvenChange:
-        """Prove what the budget allows. Raises `AgentTuiError` if nothing can be run."""
+        """Prove what the budget allows; cancelling stops it. Raises `AgentTuiError` if nothing can be run."""
+        self._findings.report_all()
         record = await self._run_base()
         self._deadline = monotonic() + self._budget.seconds
-        if not self._check.problem:
+        if not self._findings.check.problem:
             await self._try_canary(record)
-        self._find_weakened()
-        if not self._check.problem:
+        if not self._findings.check.problem:
             await self._compare_old_and_new(record)
             await self._take_out_hunks(record)
-        if not self._check.problem and self._budget.with_mutants:
+        if not self._findings.check.problem and self._budget.with_mutants:
             await self._change_lines()
-        check = replace(self._check, runs=self._runs.count, run_seconds=round(self._runs.seconds, 1))
-        return ProvenChange(check, tuple(self._evidence.values()))
+        self._findings.update_check(runs=self._runs.count, run_seconds=round(self._runs.seconds, 1))
+        return ProvenChange(self._findings.check, tuple(self._findings.evidence.values()))
 
     # the check itself
 
@@ -110,13 +112,11 @@ class Prover:
         problem = "" if run.is_green or (known and failing == known) else FAILS
         if run.record.collected == 0 or run.is_unclear:
             problem = NO_TESTS
-        self._check = replace(
-            self._check,
+        self._findings.update_check(
             tests=len(tests),
             seconds=round(self._base.seconds, 2),
             failing=tuple(sorted(failing - known)),
             known_failing=tuple(sorted(known)),
-            steering=tuple(path for path in self._texts if self._get_kind(path) == "steering"),
             problem=problem,
         )
         return run.record
@@ -128,55 +128,36 @@ class Prover:
             return
         noticed = await is_noticed(canary, self._texts[canary.path], self._runs, self._base.limit)
         problem = "" if noticed else PROVES_NOTHING
-        self._check = replace(self._check, canary="noticed" if noticed else "missed", problem=problem)
-
-    def _find_weakened(self) -> None:
-        sides = {
-            path: (text.base.decode("utf-8", "replace"), text.pending.decode("utf-8", "replace"))
-            for path, text in self._texts.items()
-            if is_test_file(path) and not text.change.binary
-        }
-        weakened = tuple((f"{test.path}:{test.line}", test.describe()) for test in find_weakened_tests(sides))
-        self._check = replace(self._check, weakened=weakened)
+        self._findings.update_check(canary="noticed" if noticed else "missed", problem=problem)
 
     async def _compare_old_and_new(self, record: RunRecord) -> None:
-        tests = {path: text for path, text in self._texts.items() if self._get_kind(path) == "test"}
-        code = {path: text for path, text in self._texts.items() if self._get_kind(path) == "code"}
+        tests = {path: text for path, text in self._texts.items() if self._findings.get_kind(path) == "test"}
+        code = {path: text for path, text in self._texts.items() if self._findings.get_kind(path) == "code"}
         sides = await compare_old_and_new(tests, code, record, self._runs, self._base.limit)
-        self._check = replace(
-            self._check, broken_old=sides.broken_old, red_new=sides.red_new, green_new=sides.green_new
-        )
+        self._findings.update_check(broken_old=sides.broken_old, red_new=sides.red_new, green_new=sides.green_new)
 
     # the hunks
 
-    def _begin(self, place: Place) -> HunkEvidence:
-        hunk_class = self._classes[place]
-        return HunkEvidence(
-            path=place[0],
-            hunk=place[1],
-            kind=hunk_class.kind,
-            partner=hunk_class.partner,
-            substitution=hunk_class.substitution,
-        )
-
     async def _take_out_hunks(self, record: RunRecord) -> None:
-        executions = {place: self._find_execution(record, place) for place in self._list_code()}
+        executions = {place: self._find_execution(record, place) for place in self._findings.list_places("code")}
         for place, execution in executions.items():
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
         is_slow = self._base.seconds > LONG_SUITE
         ablator = Ablator(self._runs, self._base, is_test_file, confirms=not is_slow)
-        for index, place in enumerate(sorted(executions, key=self._rank)):
+        places = [place for place in executions if place not in self._findings.known]
+        for index, place in enumerate(sorted(places, key=lambda place: self._rank(place, executions[place]))):
             execution = executions[place]
             if is_slow and not execution.tests:
                 self._update(place, unknown=SLOW.format(self._base.seconds))
             elif index >= self._budget.hunks or monotonic() > self._deadline:
                 self._update(place, unknown=OUT_OF_TIME)
             else:
-                await self._take_out(ablator, place, execution, executions)
+                await self._take_out(ablator, place, executions, record)
 
     async def _take_out(
-        self, ablator: Ablator, place: Place, execution: Execution, executions: Mapping[Place, Execution]
+        self, ablator: Ablator, place: Place, executions: Mapping[Place, Execution], record: RunRecord
     ) -> None:
+        execution = executions[place]
         result = await ablator.take_out(self._texts, {place[0]: [self._hunks[place]]}, execution)
         group = self._find_group(place) if result.needed == "used" else (place,)
         if len(group) > 1:
@@ -186,11 +167,11 @@ class Prover:
             tests = frozenset[str]().union(*(executions[other].tests for other in group if other in executions))
             together = await ablator.take_out(self._texts, hunks, replace(execution, tests=tests))
             if together.needed in ("checked", "unnoticed"):
-                self._record(place, together, tuple(hunk for _, hunk in group))
+                self._record(place, together, tuple(hunk for _, hunk in group), record)
                 return
-        self._record(place, result, ())
+        self._record(place, result, (), record)
 
-    def _record(self, place: Place, ablation: Ablation, group: tuple[str, ...]) -> None:
+    def _record(self, place: Place, ablation: Ablation, group: tuple[str, ...], record: RunRecord) -> None:
         self._update(
             place,
             needed=ablation.needed,
@@ -199,23 +180,30 @@ class Prover:
             is_confirmed=ablation.is_confirmed,
             unknown=ablation.unknown,
             group=group,
+            depends_on=self._findings.find_dependencies(ablation.by_tests, record),
         )
 
     def _find_group(self, place: Place) -> tuple[Place, ...]:
-        lines = {other: self._read_lines(other) for other in self._hunks if self._evidence[other].kind != "test"}
+        kinds = self._findings.classes
+        lines = {other: self._read_lines(other) for other in self._hunks if kinds[other].kind != "test"}
         return find_group(place, lines)
 
-    def _rank(self, place: Place) -> tuple[bool, int]:
-        """Return the order: deletions first, then small files."""
+    def _rank(self, place: Place, execution: Execution) -> tuple[bool, bool, int, int]:
+        """Return the order: what takes branches away first, then lines; few tests, small files. What never ran is shown
+        as that, whatever the check says without it."""
         hunk = self._hunks[place]
-        return hunk.new_lines > 0, len(self._texts[place[0]].pending)
+        lines = self._read_lines(place)
+        branches = sum(1 if _BRANCH.match(line) else 0 for line in lines.old)
+        branches -= sum(1 if _BRANCH.match(line) else 0 for line in lines.new)
+        is_less = branches > 0 or hunk.old_lines > hunk.new_lines
+        return execution.executed == "none", not is_less, len(execution.tests), len(self._texts[place[0]].pending)
 
     # small changes of lines
 
     async def _change_lines(self) -> None:
         drawn = 0
-        for place, evidence in list(self._evidence.items()):
-            if evidence.needed != "checked" or evidence.group:
+        for place, evidence in list(self._findings.evidence.items()):
+            if evidence.needed != "checked" or evidence.group or evidence.mutants:
                 continue
             for mutation in self._draw(place):
                 if drawn >= MOST_MUTANTS or monotonic() > self._deadline:
@@ -224,13 +212,13 @@ class Prover:
                 await self._try_mutation(place, mutation)
 
     def _draw(self, place: Place) -> list[Mutation]:
-        hunk, evidence = self._hunks[place], self._evidence[place]
+        hunk, evidence = self._hunks[place], self._findings.evidence[place]
         lines = set(range(hunk.new_start, hunk.new_start + hunk.new_lines)) - set(evidence.not_run)
         text = self._texts[place[0]].pending.decode("utf-8", "replace")
         return list_mutations(place[0], text, lines)[:MUTANTS_OF_HUNK]
 
     async def _try_mutation(self, place: Place, mutation: Mutation) -> None:
-        text, evidence = self._texts[place[0]], self._evidence[place]
+        text, evidence = self._texts[place[0]], self._findings.evidence[place]
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
         tests = frozenset(evidence.by_tests)
         result = await self._runs.run(variant, tests=tests, is_brief=True, seconds=self._base.limit)
@@ -240,21 +228,13 @@ class Prover:
         mutant = Mutant(
             line=mutation.line, old=mutation.old, new=mutation.new, is_noticed=not result.is_green, by_test=by_test
         )
-        self._update(place, mutants=(*evidence.mutants, mutant))
+        depends_on = evidence.depends_on if mutant.is_noticed else ()
+        self._update(place, mutants=(*evidence.mutants, mutant), depends_on=depends_on)
 
     # helpers
 
-    def _list_code(self) -> list[Place]:
-        return [place for place, evidence in self._evidence.items() if evidence.kind == "code"]
-
     def _update(self, place: Place, **fields: object) -> None:
-        self._evidence[place] = replace(self._evidence[place], **fields)
-        self._report(self._evidence[place])
-
-    def _get_kind(self, path: str) -> str:
-        """Return what the hunks of a file are: `code` if one of them is."""
-        kinds = {self._classes[path, hunk.id].kind for hunk in self._texts[path].change.hunks}
-        return next((kind for kind in ("code", "test", "steering") if kind in kinds), "")
+        self._findings.update(place, **fields)
 
     def _find_execution(self, record: RunRecord, place: Place) -> Execution:
         text = self._texts[place[0]]

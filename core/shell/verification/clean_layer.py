@@ -11,6 +11,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +35,7 @@ from core.shell.disk_guard import DiskGuard
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.masked_output import MaskedOutput
 from core.state.review import ReviewState
+from core.tasks import finish_in_thread
 from core.workspace.secret_files import find_secret_values
 from core.workspace.withheld_paths import WithheldPaths
 
@@ -84,7 +86,7 @@ class CleanLayer:
         if box is None or not box.tier.is_contained:
             raise ToolFailed(NO_BOX, hint="agent-tui doctor says what the sandbox needs.")
         self._box, self._base = box, self._layers.create({})
-        self._lowers = await asyncio.to_thread(self._lay_out, self._base.upper.with_name("text"))
+        self._lowers = await finish_in_thread(self._lay_out, self._base.upper.with_name("text"))
         self._withheld = await asyncio.to_thread(host.withheld)
         self._repository = await asyncio.to_thread(host.repository)
         secrets = (*self._withheld.covered, *self._withheld.masked)
@@ -107,7 +109,8 @@ class CleanLayer:
         masked = MaskedOutput(output, on_output, self._secret_values)
         layer = self._layers.create({})
         try:
-            variant = await asyncio.to_thread(_lay_out_variants, layer.upper.with_name("variant"), options.variants)
+            lay_out = partial(_lay_out_variants, layer.upper.with_name("variant"))
+            variant = await finish_in_thread(lay_out, options.variants)
             request = self._build_request(command, layer, (*variant, *self._lowers), options)
             result = await self._wait(self._box, request, layer, masked)
         finally:

@@ -1,0 +1,154 @@
+"""What is known of a change at a moment: the class of each hunk at once, and what runs of the check add to it.
+
+Whoever asked for a proof hears of each piece as soon as it is there, so that a proof which is stopped was not for
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from core.proof.classes.hunk_classes import ChangedText, classify_hunks
+from core.proof.classes.path_kinds import classify_file
+from core.proof.classes.uniform_edits import Place
+from core.proof.runs.records import RunRecord
+from core.proof.weakened_tests import find_weakened_tests
+from core.protocol.evidence import CheckEvidence, HunkEvidence
+from core.protocol.review import is_prose
+from core.shell.verification.steering_files import is_test_file
+
+_RECORDED: Final = (".py",)
+
+
+class ProofReport(Protocol):
+    """Who hears of the evidence: of each hunk at the beginning, and whenever more is known of it or of the check."""
+
+    def report_hunk(self, evidence: HunkEvidence, /) -> None: ...
+
+    def report_check(self, evidence: CheckEvidence, /) -> None: ...
+
+
+class Findings:
+    """The evidence of a change. `known`: verdicts on hunks that still hold from an earlier proof."""
+
+    def __init__(
+        self,
+        texts: Sequence[ChangedText],
+        command: str,
+        report: ProofReport | None = None,
+        known: Mapping[Place, HunkEvidence] | None = None,
+    ) -> None:
+        self.texts = {text.change.path: text for text in texts}
+        self.hunk_by_place = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
+        self._report = report
+        self.known = {place: evidence for place, evidence in (known or {}).items() if _holds(evidence)}
+        self.classes = classify_hunks(texts)
+        self.evidence = {place: self._begin(place) for place in self.hunk_by_place}
+        self.check = CheckEvidence(
+            command=command,
+            steering=tuple(path for path in self.texts if self.get_kind(path) == "steering"),
+            weakened=self._find_weakened(),
+        )
+
+    def report_all(self) -> None:
+        """Report everything that is known."""
+        if self._report is not None:
+            for evidence in self.evidence.values():
+                self._report.report_hunk(evidence)
+            self._report.report_check(self.check)
+
+    def update(self, place: Place, **fields: object) -> None:
+        """Add to the evidence of a hunk; it is reported if it is new."""
+        evidence = replace(self.evidence[place], **fields)
+        if evidence != self.evidence[place]:
+            self.evidence[place] = evidence
+            if self._report is not None:
+                self._report.report_hunk(evidence)
+
+    def update_check(self, **fields: object) -> None:
+        """Add to the evidence of the check; it is reported if it is new."""
+        check = replace(self.check, **fields)
+        if check != self.check:
+            self.check = check
+            if self._report is not None:
+                self._report.report_check(check)
+
+    def list_places(self, kind: str) -> list[Place]:
+        """Return the hunks of a kind."""
+        return [place for place, evidence in self.evidence.items() if evidence.kind == kind]
+
+    def get_kind(self, path: str) -> str:
+        """Return what the hunks of a file are: `code` if one of them is."""
+        kinds = {self.classes[path, hunk.id].kind for hunk in self.texts[path].change.hunks}
+        return next((kind for kind in ("code", "test", "steering") if kind in kinds), "")
+
+    def find_dependencies(self, tests: Collection[str], record: RunRecord) -> tuple[str, ...]:
+        """Return the changed files on which a verdict depends that these tests give; () = all of them. A file whose
+        lines are not recorded may be read by any test."""
+        files = [record.lines.get(test, {}) for test in tests]
+        if not files or not all(files):
+            return ()
+        recorded = list_recorded(self.texts.values())
+        paths = {path for lines in files for path in lines} | {test.partition("::")[0] for test in tests}
+        paths |= {path for path in self.texts if path not in recorded and not is_silent(path)}
+        return tuple(path for path in self.texts if path in paths)
+
+    def _begin(self, place: Place) -> HunkEvidence:
+        hunk_class = self.classes[place]
+        evidence = HunkEvidence(
+            path=place[0],
+            hunk=place[1],
+            kind=hunk_class.kind,
+            partner=hunk_class.partner,
+            substitution=hunk_class.substitution,
+        )
+        known = self.known.get(place)
+        if known is None or known.kind != evidence.kind:
+            self.known.pop(place, None)
+            return evidence
+        return replace(known, partner=evidence.partner, substitution=evidence.substitution)
+
+    def _find_weakened(self) -> tuple[tuple[str, str], ...]:
+        sides = {
+            path: (text.base.decode("utf-8", "replace"), text.pending.decode("utf-8", "replace"))
+            for path, text in self.texts.items()
+            if is_test_file(path) and not text.change.binary
+        }
+        return tuple((f"{test.path}:{test.line}", test.describe()) for test in find_weakened_tests(sides))
+
+
+def describe_unrun(texts: Sequence[ChangedText]) -> tuple[CheckEvidence, tuple[HunkEvidence, ...]]:
+    """Return what is known of a change without any run: the class of each hunk, weakened tests, steering."""
+    findings = Findings(texts, "")
+    return findings.check, tuple(findings.evidence.values())
+
+
+def list_recorded(texts: Iterable[ChangedText]) -> list[str]:
+    """Return the changed files whose lines a run records, tests among them: those in a language in which it can."""
+    return [
+        text.change.path
+        for text in texts
+        if text.change.path.endswith(_RECORDED) and text.change.pending.kind == "file"
+    ]
+
+
+def is_silent(path: str) -> bool:
+    """Return True for a file that no test reads: prose, by its name."""
+    return is_prose(path) or classify_file(path, "") == "docs"
+
+
+def find_outdated(
+    evidence: Collection[HunkEvidence], proven: Collection[str], edited: Collection[str]
+) -> list[HunkEvidence]:
+    """Return the evidence that edits of some files have outdated. `proven`: the files that were changed when it was
+    found. What depended on a file that was none of them is not known, so an edit there outdates everything."""
+    acting = {path for path in edited if not is_silent(path)}
+    is_new = not acting <= set(proven)
+    return [one for one in evidence if acting and (is_new or not one.depends_on or acting & {*one.depends_on})]
+
+
+def _holds(evidence: HunkEvidence) -> bool:
+    return evidence.needed != "unknown" and not evidence.is_stale
