@@ -44,9 +44,11 @@ def start_proof(session: Session, request: ChangesProve) -> None:
 
 
 def start_after_turn(session: Session) -> None:
-    """Start a proof of what a turn left pending, where the changes are reviewed on a screen."""
-    is_reviewed = session.services.options.interactive and not session.services.boxes.is_in_place
-    if is_reviewed and session.review.changes:
+    """Start a proof of what a turn left pending, where it is reviewed on a screen: not of a subagent, whose changes go
+    into the session that started it."""
+    is_subagent = session.call_permissions.subagent_limits is not None
+    is_reviewed = session.services.options.interactive and not session.services.boxes.is_in_place and not is_subagent
+    if is_reviewed and session.review.changes and _choose_check(session) is not None:
         start_proof(session, ChangesProve(session=session.id))
 
 
@@ -95,19 +97,13 @@ class _Proof:
         check, hunks = await asyncio.to_thread(describe_unrun, chosen)
         known = session.review.proof.hunks
         self._hunks = {(one.path, one.hunk): one for one in hunks if (one.path, one.hunk) not in known}
-        command = self._choose_command()
+        check_command = _choose_check(session)
+        command = request.check or (check_command.command if check_command is not None else "")
         if not command:
             self._check = replace(check, problem=NO_CHECK)
             return NO_CHECK
         self.flush()
         return await self._prove(command, changes, chosen)
-
-    def _choose_command(self) -> str:
-        settings = self._session.settings
-        if self._request.check:
-            return self._request.check
-        check = find_proof_check(self._session.state, settings.commands.checks)
-        return check.command if check is not None else ""
 
     async def _prove(self, command: str, changes: Mapping[str, Change], texts: Sequence[ChangedText]) -> str:
         from core.proof.findings import list_recorded
@@ -181,6 +177,10 @@ def read_texts(session: Session, changes: Sequence[Change]) -> list[ChangedText]
     from core.proof.classes.hunk_classes import ChangedText
 
     return [ChangedText(change, *session.shadow.read_sides(change)) for change in changes]
+
+
+def _choose_check(session: Session) -> SingleCheck | None:
+    return find_proof_check(session.state, session.settings.commands.checks)
 
 
 def find_proof_check(state: SessionState, patterns: Sequence[str]) -> SingleCheck | None:
