@@ -29,6 +29,7 @@ Front = Literal[
     "commit",
     "pr",
     "diff",
+    "proof",
     "permissions",
     "plan",
     "models",

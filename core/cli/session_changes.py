@@ -29,6 +29,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.sessions.store import SessionStore
+from core.state.session import SessionState
 from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.transports.session_client import SessionView, require_ack, resume_session
@@ -144,6 +145,16 @@ class SessionChanges:
     _view: SessionView
     _events: list[ev.AnyEvent]
     session: str
+
+    @property
+    def state(self) -> SessionState:
+        """The state of the session."""
+        return self._view.state
+
+    async def carry_out(self, command: cmd.AnyCommand) -> None:
+        """Send a command, and wait until its effects have been seen; failures are events. Raises `CommandRejected`."""
+        require_ack(await self.engine.submit(command))
+        await self._view.settle()
 
     async def submit(self, command: cmd.AnyCommand, kind: type[ev.AnyEvent], *, count: int = 1) -> list[ev.AnyEvent]:
         """Send a command. Returns its events of the kind once there are `count`, or the failure that came instead."""
