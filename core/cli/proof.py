@@ -22,11 +22,13 @@ from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.protocol.client import Client
 from core.protocol.paths import is_named_by
 from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.state.proof_text import format_proof, has_doubts, list_proof_rows
 from core.state.session import SessionState
+from core.transports.session_client import SessionView, require_ack
 
 PROOF_USAGE: Final = """\
 agent-tui proof [PATH ...] [--check COMMAND] [--seconds N] [--accept]
@@ -110,12 +112,20 @@ async def _prove(work: SessionChanges, arguments: ProofArguments) -> int:
     loop, stop = asyncio.get_running_loop(), cmd.ProofStop(session=work.session)
     loop.add_signal_handler(signal.SIGINT, lambda: asyncio.ensure_future(work.engine.submit(stop)))
     try:
-        [end, *_] = await work.submit(request, ev.ProofFinished)
+        end = await prove_pending(work.engine, work.view, request)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
-    if not isinstance(end, ev.ProofFinished):
-        return work.report(arguments, [end])
     return await _report(work, arguments, chosen, end)
+
+
+async def prove_pending(client: Client, view: SessionView, request: cmd.ChangesProve) -> ev.ProofFinished:
+    """Prove what is pending, and return the end of the proof. Raises `CommandRejected`."""
+    proof = view.state.review.proof
+    last = proof.finished
+    require_ack(await client.submit(request))
+    await view.wait_until(lambda: proof.finished is not None and proof.finished is not last)
+    assert proof.finished is not None
+    return proof.finished
 
 
 async def _report(

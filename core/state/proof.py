@@ -129,7 +129,7 @@ def judge_hunk(change: Change, hunk: Hunk, evidence: HunkEvidence, check: CheckE
         return Judgement("steering", "decides how tests run", "the check ran by changed rules")
     if evidence.kind != "code":
         return _judge_kind(change, evidence)
-    judgement = _judge_code(evidence)
+    judgement = judge_code(evidence)
     if check.problem and check.command and judgement.word not in ("never_ran", "unnoticed"):
         if check.failing:
             return Judgement("fails", "the check fails", list_tests(check.failing))
@@ -164,7 +164,8 @@ def _judge_kind(change: Change, evidence: HunkEvidence) -> Judgement:
     return Judgement("folded", _KIND_WORDS[evidence.kind][0], detail, is_proven=is_proven)
 
 
-def _judge_code(evidence: HunkEvidence) -> Judgement:
+def judge_code(evidence: HunkEvidence) -> Judgement:
+    """Return what the evidence of a hunk of code says by itself, in words."""
     if evidence.needed in _NEEDED_WORDS:
         word, text, detail = _NEEDED_WORDS[evidence.needed]
         return Judgement(word, text, detail.format(evidence.message).rstrip(": "))

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from core.protocol.evidence import CheckEvidence
-from core.protocol.review import Change, Hunk
-from core.state.proof import LOOK_AT, Judgement, ProofState, iterate_judgements, list_tests, summarize_proof
+from core.protocol.review import Change, Hunk, VerdictRecord
+from core.state.proof import (
+    LOOK_AT,
+    Judgement,
+    ProofState,
+    Word,
+    iterate_judgements,
+    judge_code,
+    list_tests,
+    summarize_proof,
+)
 from core.text.counting import count
 from core.text.display_names import display_name, to_one_line
 
@@ -88,3 +98,27 @@ def has_doubts(proof: ProofState, changes: Iterable[Change]) -> bool:
         return True
     judgements = (judgement for _, _, judgement in iterate_judgements(proof, changes) if judgement is not None)
     return any(judgement.word in LOOK_AT for judgement in judgements)
+
+
+def describe_accepted(proof: ProofState, verdicts: Iterable[VerdictRecord]) -> str:
+    """Describe what was known of accepted hunks in one line: `5 checked by tests, 1 used but not checked`; "" =
+    nothing."""
+    counts = Counter[Word]()
+    for verdict in verdicts:
+        for hunk in verdict.hunks:
+            evidence = proof.hunks.get((verdict.path, hunk.id))
+            if evidence is not None and evidence.kind == "code" and not evidence.is_stale:
+                counts[_join_gaps(judge_code(evidence).word)] += 1
+    return ", ".join(f"{counts[word]} {words}" for word, words in _ACCEPTED.items() if counts[word])
+
+
+_ACCEPTED: Final[Mapping[Word, str]] = {
+    "checked": "checked by tests",
+    "used": "used but not checked",
+    "unnoticed": "not noticed by any",
+    "never_ran": "not run by any",
+}
+
+
+def _join_gaps(word: Word) -> Word:
+    return "checked" if word == "gap" else word
