@@ -27,6 +27,7 @@ from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
 from core.engine.session.closed_sessions import CLOSED_SESSION_COMMANDS, expire_sessions
 from core.engine.session.opening import create_session, fill_directory, fork_session, record_branch, resume_session
+from core.engine.session.proof import start_after_resume
 from core.engine.session.recorder import Subscription
 from core.engine.session.server_access import ServerAccess
 from core.engine.session.session import Session
@@ -280,6 +281,7 @@ class Engine:
             raise
         ack = self._register(session)
         await finish_merges(session)
+        start_after_resume(session)
         return ack
 
     async def _fork_session(self, command: cmd.SessionFork) -> cmd.Ack:

@@ -22,6 +22,7 @@ from core.text.counting import count
 from core.text.display_names import display_name, to_one_line
 
 MAX_PLACE: Final = 40  # characters of a place before its verdict
+MAX_LINES: Final = 12  # that the author is told
 _STALE: Final = "before the last edit: "
 
 
@@ -90,6 +91,32 @@ def _list_problems(check: CheckEvidence) -> Iterator[str]:
         yield f"Old tests that fail over the new code: {list_tests(check.broken_old)}"
     if check.steering:
         yield f"These changed files decide how tests run: {', '.join(map(display_name, check.steering))}"
+
+
+class ActionableEvidence(NamedTuple):
+    """What an author can act on: hunks that no test notices, and tests that check less, each in one line."""
+
+    command: str
+    unnoticed: tuple[str, ...] = ()
+    weakened: tuple[str, ...] = ()
+
+
+def find_actionable(proof: ProofState, changes: Iterable[Change]) -> ActionableEvidence | None:
+    """Return what the author of the changes can act on, None = nothing. The small changes that were tried are not
+    among it: tests would be written for them."""
+    check = proof.check
+    if check is None or check.problem or proof.is_check_stale:
+        return None
+    rows = [row for row in list_proof_rows(proof, changes) if not row.judgement.is_stale]
+    unnoticed = [
+        f"{row.place}: {row.judgement.text} ({row.judgement.detail})"
+        for row in rows
+        if row.judgement.word in ("unnoticed", "never_ran")
+    ]
+    weakened = [f"{display_name(place)}: {weakness}" for place, weakness in check.weakened]
+    if not unnoticed and not weakened:
+        return None
+    return ActionableEvidence(check.command, tuple(unnoticed[:MAX_LINES]), tuple(weakened[:MAX_LINES]))
 
 
 def has_doubts(proof: ProofState, changes: Iterable[Change]) -> bool:

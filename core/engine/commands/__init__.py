@@ -57,6 +57,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.ChangesProve: review.prepare_prove,
     cmd.ProofStop: review.prepare_proof_stop,
     cmd.ProvenAccept: review.prepare_proven_accept,
+    cmd.HunkTestRequest: review.prepare_hunk_test,
     cmd.BulkResolve: review.prepare_bulk_resolve,
     cmd.ConflictResolve: review.prepare_conflict_resolve,
     cmd.VerdictUndo: review.prepare_undo,

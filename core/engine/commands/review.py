@@ -22,14 +22,16 @@ from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.ids import new_id
+from core.modes import Mode
 from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Plan
-from core.protocol.events import CommentsSent, Notice, ReviewPolicyKept
+from core.protocol.events import CommentsSent, ModeChanged, Notice, ReviewPolicyKept
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
 from core.shadow.content.paths import format_paths
+from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.review.verdict_plan import find_hunks, group_changes
 from core.text.counting import count
 
@@ -177,6 +179,38 @@ def prepare_prove(session: Session, command: cmd.ChangesProve) -> Effect:
 def prepare_proof_stop(session: Session, _: cmd.ProofStop) -> Effect:
     session.proof_slot.stop()
     return lambda: None
+
+
+async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> Effect:
+    """Have the agent write a test that notices a hunk, in a turn in Agent mode."""
+    change = session.review.changes.get(command.path)
+    if change is None:
+        raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
+    [hunk] = find_hunks(change, (command.hunk,))
+    old, new = await asyncio.to_thread(session.shadow.read_sides, change)
+    evidence = session.review.proof.hunks.get((command.path, command.hunk))
+    gap = next((mutant for mutant in evidence.mutants if not mutant.is_noticed), None) if evidence is not None else None
+    place = f"{command.path}:{hunk.new_start}"
+    excerpt = build_excerpt(change, (hunk,), old, new)
+    instruction = render(
+        "write_test",
+        place=place,
+        excerpt=excerpt,
+        fence=_build_fence(excerpt),
+        gap=gap,
+        unnoticed=evidence is not None and evidence.needed == "unnoticed",
+    )
+    prompt = f"Write a test that notices the change of {place}"
+    await reserve_turn(session)
+
+    def start() -> None:
+        if session.state.mode != Mode.AGENT:
+            session.emit_outside_turn(ModeChanged(mode=Mode.AGENT.value))
+        surroundings = PromptSurroundings(open_files=(command.path,))
+        work = partial(ask_model, prompt=prompt, surroundings=surroundings, instruction=instruction)
+        start_turn(session, work, prompt)
+
+    return start
 
 
 def prepare_proven_accept(session: Session, _: cmd.ProvenAccept) -> Effect:
@@ -327,17 +361,22 @@ def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:
     lines = f"line {start}" if last == start else f"lines {start}-{last}"
     if comment.on_plan:
         lines = f"{lines} of the plan's text" if start else "on lines of the plan's text that have changed since"
-    fence = "```"
-    while fence in comment.excerpt:
-        fence += "`"
     return {
         "path": comment.path,
         "lines": lines,
         "language": "markdown" if comment.on_plan else "diff",
         "excerpt": comment.excerpt,
-        "fence": fence,
+        "fence": _build_fence(comment.excerpt),
         "text": comment.text,
     }
+
+
+def _build_fence(text: str) -> str:
+    """Return a fence of backticks that a text does not contain."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence
 
 
 def prepare_symbol_rename(session: Session, command: cmd.SymbolRename) -> Effect:

@@ -46,10 +46,32 @@ def start_proof(session: Session, request: ChangesProve) -> None:
 def start_after_turn(session: Session) -> None:
     """Start a proof of what a turn left pending, where it is reviewed on a screen: not of a subagent, whose changes go
     into the session that started it."""
+    if session.settings.proof.off or not session.review.changes or _is_proven(session):
+        return
     is_subagent = session.call_permissions.subagent_limits is not None
     is_reviewed = session.services.options.interactive and not session.services.boxes.is_in_place and not is_subagent
-    if is_reviewed and session.review.changes and _choose_check(session) is not None:
+    if is_reviewed and _choose_check(session) is not None:
         start_proof(session, ChangesProve(session=session.id))
+
+
+def _is_proven(session: Session) -> bool:
+    """Return True if the last proof came to its end over the very text that is pending."""
+    proof, changes = session.review.proof, list_acceptable_changes(session.review.changes)
+    is_over = proof.finished is not None and not proof.finished.stopped
+    return is_over and not proof.is_check_stale and proof.text == {path: one.pending for path, one in changes.items()}
+
+
+def start_after_resume(session: Session) -> None:
+    """Start a proof of pending changes that none has looked into: a background agent may have made them."""
+    if session.review.proof.check is None:
+        start_after_turn(session)
+
+
+async def prove_now(session: Session) -> str:
+    """Prove what is pending within the running turn; return why something was not looked into, "" = everything was."""
+    await _run_proof(session, ChangesProve(session=session.id))
+    finished = session.review.proof.finished
+    return finished.reason if finished is not None else ""
 
 
 async def _run_proof(session: Session, request: ChangesProve) -> None:
