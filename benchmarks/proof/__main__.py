@@ -21,8 +21,8 @@ from pathlib import Path
 from benchmarks.proof.faults import Fault, Files, seed
 from core.clock import monotonic
 from core.engine import Engine
-from core.proof.classes.hunk_classes import ChangedText
 from core.proof.findings import list_recorded
+from core.proof.hunk_classes import ChangedText
 from core.proof.prover import ProofBudget, ProvenChange, Prover
 from core.proof.runs.commands import parse_command
 from core.proof.runs.variant_runs import VariantRuns
@@ -188,8 +188,7 @@ async def _try_fault(
 def _print_table(table: dict[str, list[list[str]]], right: int, alarms: list[str], times: list[float]) -> None:
     total = [reasons for rows in table.values() for reasons in rows]
     for kind, rows in [*sorted(table.items()), ("all", total)]:
-        found = sum(1 for reasons in rows if reasons)
-        print(f"{kind:32} {found:3} of {len(rows):3} found")
+        print(f"{kind:32} {sum(1 for reasons in rows if reasons):3} of {len(rows):3} found")
     print(f"right hunks flagged: {len(alarms)} of {right}")
     print(*[f"   {alarm}" for alarm in alarms], sep="\n")
     print(

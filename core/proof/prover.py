@@ -15,17 +15,17 @@ from msgspec.structs import replace
 
 from core.clock import monotonic
 from core.patterns import compile_lazily
-from core.proof.ablation import Ablation, Ablator, BaseRun, build_variant
-from core.proof.canary import choose_canary, is_noticed
-from core.proof.classes.hunk_classes import ChangedText
 from core.proof.classes.uniform_edits import Place
-from core.proof.executed_lines import Execution, find_execution, list_executable_lines
 from core.proof.findings import Findings, ProofReport
-from core.proof.linked_hunks import HunkLines, find_group
-from core.proof.mutants import Mutation, list_mutations
-from core.proof.old_and_new import compare_old_and_new
+from core.proof.hunk_classes import ChangedText
+from core.proof.runs.executed_lines import HunkExecution, find_execution, list_executable_lines
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.proof.variants.ablation import Ablation, Ablator, BaseRun, build_variant
+from core.proof.variants.canary import choose_canary, is_noticed
+from core.proof.variants.linked_hunks import HunkLines, find_group
+from core.proof.variants.mutants import Mutation, list_mutations
+from core.proof.variants.old_and_new import compare_old_and_new
 from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
@@ -155,7 +155,7 @@ class Prover:
                 await self._take_out(ablator, place, executions, record)
 
     async def _take_out(
-        self, ablator: Ablator, place: Place, executions: Mapping[Place, Execution], record: RunRecord
+        self, ablator: Ablator, place: Place, executions: Mapping[Place, HunkExecution], record: RunRecord
     ) -> None:
         execution = executions[place]
         result = await ablator.take_out(self._texts, {place[0]: [self._hunks[place]]}, execution)
@@ -188,7 +188,7 @@ class Prover:
         lines = {other: self._read_lines(other) for other in self._hunks if kinds[other].kind != "test"}
         return find_group(place, lines)
 
-    def _rank(self, place: Place, execution: Execution) -> tuple[bool, bool, int, int]:
+    def _rank(self, place: Place, execution: HunkExecution) -> tuple[bool, bool, int, int]:
         """Return the order: what takes branches away first, then lines; few tests, small files. What never ran is shown
         as that, whatever the check says without it."""
         hunk = self._hunks[place]
@@ -236,7 +236,7 @@ class Prover:
     def _update(self, place: Place, **fields: object) -> None:
         self._findings.update(place, **fields)
 
-    def _find_execution(self, record: RunRecord, place: Place) -> Execution:
+    def _find_execution(self, record: RunRecord, place: Place) -> HunkExecution:
         text = self._texts[place[0]]
         is_python = place[0].endswith(_PYTHON)
         executable = list_executable_lines(text.pending.decode("utf-8", "replace")) if is_python else None

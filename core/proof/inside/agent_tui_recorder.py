@@ -25,7 +25,7 @@ Result = List[Any]  # test, phase, outcome, class of the exception, its message,
 
 
 class Recorder:
-    """What one process records."""
+    """The record of one process."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory

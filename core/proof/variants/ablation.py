@@ -1,4 +1,4 @@
-"""What the check says without a hunk: the strongest evidence that there is, and exactly what rejecting it would do.
+"""The check without a hunk: the strongest evidence that there is, and exactly what rejecting it would do.
 
 The tests that executed the hunk run first. That one of them fails is final; that none does is confirmed by the whole
 check, since a line may also act on a test that did not execute it. Red by an assertion says that a test checks the
@@ -12,8 +12,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from core.proof.classes.hunk_classes import ChangedText
-from core.proof.executed_lines import Execution
+from core.proof.hunk_classes import ChangedText
+from core.proof.runs.executed_lines import HunkExecution
 from core.proof.runs.records import TestEnd
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.protocol.evidence import Needed
@@ -45,7 +45,7 @@ class BaseRun(Struct, frozen=True):
 
 
 class Ablation(Struct, frozen=True, kw_only=True):
-    """What the check did without a hunk; as in `HunkEvidence`. `unknown`: why that is not known."""
+    """The end of the check without a hunk; as in `HunkEvidence`. `unknown`: why that is not known."""
 
     needed: Needed = "unknown"
     by_tests: tuple[str, ...] = ()
@@ -61,7 +61,7 @@ class Ablator:
         self._runs, self._base, self._is_test, self._confirms = runs, base, is_test, confirms
 
     async def take_out(
-        self, texts: Mapping[str, ChangedText], hunks: Mapping[str, Sequence[Hunk]], execution: Execution
+        self, texts: Mapping[str, ChangedText], hunks: Mapping[str, Sequence[Hunk]], execution: HunkExecution
     ) -> Ablation:
         """Run the check without these hunks, by path, which are taken out together. Raises `AgentTuiError`."""
         variants = {path: build_variant(texts[path], out) for path, out in hunks.items()}

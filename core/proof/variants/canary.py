@@ -11,7 +11,7 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from core.proof.classes.hunk_classes import ChangedText
+from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import IMPORT, RunRecord
 from core.proof.runs.variant_runs import VariantRuns
 from core.shell.verification.clean_layer import FileVariant

@@ -34,8 +34,8 @@ class ChangedText(Struct, frozen=True):
 
 
 class HunkClass(Struct, frozen=True, kw_only=True):
-    """What a hunk is. `partner`: the id of the hunk on the other side of a move, or of the one that stands for the same
-    edit in many places; `substitution`: that edit."""
+    """The class of a hunk. `partner`: the id of the hunk on the other side of a move, or of the one that stands for the
+    same edit in many places; `substitution`: that edit."""
 
     kind: HunkKind
     partner: str = ""

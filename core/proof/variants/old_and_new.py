@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from core.proof.ablation import build_variant
-from core.proof.classes.hunk_classes import ChangedText
+from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.proof.variants.ablation import build_variant
 from core.shell.verification.clean_layer import FileVariant
 from core.syntax.symbols import find_symbols
 
