@@ -41,6 +41,11 @@ class Recorder:
         self.collected: Optional[int] = None
         self.selection: Optional[Tuple[Set[str], Set[str]]] = None
 
+    def begin(self) -> None:
+        """Leave a sign that a runner is heard; one whose tests never come was cut off."""
+        with open(os.path.join(self.directory, f"process-{self.process}.begun"), "w", encoding="utf-8"):
+            pass
+
     def find_number(self, name: str) -> int:
         """Return the number of a file, -1 = it is not recorded."""
         number = self.numbers.get(name)

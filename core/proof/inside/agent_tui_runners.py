@@ -66,6 +66,7 @@ def _prepare_pytest(module: Any, recorder: Recorder) -> None:
         make(self, *arguments, **options)
         try:
             self.register(_build_plugin(recorder), "agent-tui-recorder")
+            recorder.begin()
         except Exception:  # as above
             pass
 

@@ -18,11 +18,12 @@ NEIGHBOURS: Final = 3  # lines around a deletion that stand for it
 
 class HunkExecution(Struct, frozen=True):
     """The part of a run in a hunk. `tests`: those that executed a line of it, outside of imports; `not_run`: lines
-    (1-indexed, in the pending file) that no test and no import executed."""
+    (1-indexed, in the pending file) that no test and no import executed; `in_tests`: those that tests executed."""
 
     executed: Executed = "unknown"
     tests: frozenset[str] = frozenset()
     not_run: tuple[int, ...] = ()
+    in_tests: frozenset[int] = frozenset()
 
 
 def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collection[int] | None) -> HunkExecution:
@@ -40,7 +41,7 @@ def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collect
     executed: Executed = "part" if not_run else "all"
     if not in_tests:
         executed = "none" if not_run else "import"
-    return HunkExecution(executed, tests, tuple(sorted(not_run)) if hunk.new_lines else ())
+    return HunkExecution(executed, tests, tuple(sorted(not_run)) if hunk.new_lines else (), in_tests)
 
 
 def _list_lines(hunk: Hunk, executable: Collection[int]) -> frozenset[int]:

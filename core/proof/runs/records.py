@@ -39,11 +39,13 @@ class TestEnd(Struct, frozen=True):
 
 class RunRecord(Struct, frozen=True):
     """The records of all processes of a run. `lines`: the executed lines (1-indexed) of each recorded file, by test;
-    `ends`: of each test that ended; `collected`: how many tests the runner found, None = none was recognised."""
+    `ends`: of each test that ended; `collected`: how many tests the runner found, None = none was recognised;
+    `was_cut_off`: a runner was heard, and none of its tests."""
 
     lines: dict[str, dict[str, frozenset[int]]] = {}
     ends: tuple[TestEnd, ...] = ()
     collected: int | None = None
+    was_cut_off: bool = False
 
     @property
     def failures(self) -> list[TestEnd]:
@@ -98,7 +100,8 @@ class RecordDirectory(Struct, frozen=True):
         frozen_lines = {
             test: {path: frozenset(numbers) for path, numbers in files.items()} for test, files in lines.items()
         }
-        return RunRecord(frozen_lines, tuple(ends), max(collected, default=None))
+        began = any(self.location.glob("process-*.begun"))
+        return RunRecord(frozen_lines, tuple(ends), max(collected, default=None), began and not collected)
 
     def _read_process(self, path: Path) -> _Process:
         try:

@@ -13,7 +13,6 @@ from msgspec import Struct
 from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
-from core.proof.variants.ablation import build_variant
 from core.shell.verification.clean_layer import FileVariant
 from core.syntax.symbols import find_symbols
 
@@ -62,7 +61,7 @@ def _judge_new(result: VariantResult, changed_tests: frozenset[str], broken_old:
 
 
 def _revert(texts: Mapping[str, ChangedText]) -> dict[str, FileVariant]:
-    return {path: build_variant(text, text.change.hunks) for path, text in texts.items()}
+    return {path: text.take_out(text.change.hunks) for path, text in texts.items()}
 
 
 def list_changed_tests(text: ChangedText) -> frozenset[str]:
