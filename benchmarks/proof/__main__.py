@@ -1,4 +1,4 @@
-"""`python -m benchmarks.proof REPOSITORY [--commits N] [--check COMMAND] [--python PATH]`: seeds faults and counts.
+"""`python -m benchmarks.proof REPOSITORY [--commits N] [--check COMMAND] [--skip N] [--seed N]`: counts seeded faults.
 
 REPOSITORY is a clone with its history. Each commit that changes code becomes the pending change of a session, as it is
 (a control) and with faults. A fault counts if the check passes with it; it is found if proof flags the hunk, or the
@@ -11,21 +11,26 @@ import argparse
 import asyncio
 import os
 import random
+import resource
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from msgspec import Struct
 
 from benchmarks.proof.faults import Fault, Files, seed
 from core.clock import monotonic
 from core.engine import Engine
-from core.proof.classes.hunk_classes import ChangedText
+from core.proof.classes.path_kinds import classify_file
 from core.proof.findings import list_recorded
+from core.proof.hunk_classes import ChangedText
 from core.proof.prover import ProofBudget, ProvenChange, Prover
 from core.proof.runs.commands import parse_command
 from core.proof.runs.variant_runs import VariantRuns
+from core.proof.variants.base_runs import FAILS, FAILS_ANYHOW
 from core.protocol import commands as cmd
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.options import EngineOptions
@@ -42,13 +47,16 @@ class Clone:
     def _git(self, *words: str, at: Path | None = None) -> bytes:
         return subprocess.run(["git", *words], cwd=at or self.root, check=True, capture_output=True).stdout
 
-    def list_commits(self, count: int) -> Iterator[str]:
-        """Yield the newest commits that change code of Python and tests, without merges."""
-        for commit in self._git("rev-list", "--no-merges", "--all", "-n", str(count * 30)).decode().split():
+    def list_commits(self, count: int, skip: int) -> Iterator[str]:
+        """Yield the newest commits that change code and tests, without merges, and without the first `skip` of them."""
+        for commit in self._git("rev-list", "--no-merges", "--all", "-n", str((count + skip) * 30)).decode().split():
             paths = self._git("diff-tree", "-r", "--no-commit-id", "--name-only", commit).decode().splitlines()
-            code = [path for path in paths if path.endswith(".py") and not is_test_file(path)]
+            code = [path for path in paths if classify_file(path, "") == "code"]
             if code and any(is_test_file(path) for path in paths) and len(paths) < 40:
-                yield commit
+                if skip:
+                    skip -= 1
+                else:
+                    yield commit
 
     def read_change(self, commit: str) -> Files:
         """Return the files of a commit, and check out its parent."""
@@ -77,7 +85,7 @@ class Silent:
         pass
 
 
-async def prove(root: Path, files: Files, command: str, seconds: float) -> tuple[ProvenChange, list[ChangedText]]:
+async def prove(root: Path, files: Files, command: str, budget: ProofBudget) -> tuple[ProvenChange, list[ChangedText]]:
     """Prove a change in a session of its own."""
     engine = Engine(root, options=EngineOptions(watch=False, trust=True, preload=False))
     try:
@@ -91,7 +99,7 @@ async def prove(root: Path, files: Files, command: str, seconds: float) -> tuple
         runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))
         try:
             await runs.open()
-            return await Prover(texts, runs, command, ProofBudget(seconds=seconds), Silent()).prove(), texts
+            return await Prover(texts, runs, command, budget, Silent()).prove(), texts
         finally:
             await runs.close()
     finally:
@@ -111,24 +119,37 @@ def is_flagged(hunk: HunkEvidence) -> bool:
     return hunk.kind == "code" and (hunk.executed == "none" or hunk.needed == "unnoticed")
 
 
-def find_reasons(proven: ProvenChange, texts: Sequence[ChangedText], fault: Fault) -> list[str]:
+class Findings(Struct, frozen=True):
+    """By what a fault is found. `flags`: words that a reviewer sees; `details`: those behind them; `others`: what would
+    have been a flag if the hunk that is the same without it had one."""
+
+    flags: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+def find_reasons(proven: ProvenChange, texts: Sequence[ChangedText], fault: Fault) -> Findings:
     """Return by what a fault is found."""
-    check, reasons = proven.check, list[str]()
+    check, flags, details, others = proven.check, list[str](), list[str](), list[str]()
     if check.problem:
-        reasons.append("the check proves nothing")
+        flags.append("the check proves nothing")
     if check.weakened:
-        reasons.append("weakened")
+        flags.append("weakened")
     for hunk in proven.hunks:
         if fault.place is None or not _contains(texts, hunk, fault.place):
             continue
-        if hunk.executed == "none" or fault.place[1] in hunk.not_run:
-            reasons.append("never ran")
-        if hunk.needed == "unnoticed":
-            reasons.append("unnoticed")
-        others = [mutant for mutant in hunk.mutants if (mutant.old, mutant.new) != (fault.new, fault.old)]
-        if any(not mutant.is_noticed for mutant in others):
-            reasons.append("mutant")
-    return reasons
+        if is_flagged(hunk):
+            flags.append("never ran" if hunk.executed == "none" else "unnoticed")
+        if hunk.needed == "same":
+            others.append("same")
+        if fault.place[1] in hunk.not_run and hunk.executed != "none":
+            details.append("line never ran")
+        alive = [mutant for mutant in hunk.mutants if (mutant.old, mutant.new) != (fault.new, fault.old)]
+        if any(not mutant.is_noticed for mutant in alive):
+            details.append("mutant")
+        if not flags and not details:
+            others.append(f"{hunk.executed}, {hunk.needed} {hunk.unknown} by {hunk.by_tests[:1]} {hunk.message}")
+    return Findings(tuple(flags), tuple(details), tuple(others))
 
 
 def _contains(texts: Sequence[ChangedText], hunk: HunkEvidence, place: tuple[str, int]) -> bool:
@@ -137,66 +158,87 @@ def _contains(texts: Sequence[ChangedText], hunk: HunkEvidence, place: tuple[str
     return hunk.path == place[0] and lines.new_start <= place[1] < lines.new_start + max(lines.new_lines, 1)
 
 
-async def evaluate(options: argparse.Namespace) -> None:
-    source = random.Random(options.seed)
-    table: dict[str, list[list[str]]] = defaultdict(list)
-    right, alarms, times = 0, list[str](), list[float]()
-    with tempfile.TemporaryDirectory() as name:
-        clone = Clone(options.repository.resolve(), Path(name))
-        done = 0
-        for commit in clone.list_commits(options.commits):
-            if done >= options.commits:
-                break
-            files = clone.read_change(commit)
-            start = monotonic()
-            proven, texts = await prove(clone.root, files, options.check, options.seconds)
-            if proven.check.problem:
-                print(f"left out: {clone.describe(commit)}: {proven.check.problem}", flush=True)
-                continue
-            done += 1
-            times.append(monotonic() - start)
-            codes = [hunk for hunk in proven.hunks if hunk.kind == "code"]
-            right += len(codes)
-            alarms += [
-                f"{clone.describe(commit)}: {hunk.path} {hunk.executed} {hunk.needed}"
-                for hunk in codes
-                if is_flagged(hunk)
-            ]
-            flagged = sum(map(is_flagged, codes))
-            print(f"{clone.describe(commit)}: {len(codes)} hunks, {flagged} flagged, {times[-1]:.0f} s", flush=True)
-            for fault in seed(texts, files, source, clone.read_parent):
-                await _try_fault(clone, fault, options, table)
-    _print_table(table, right, alarms, times)
+class Evaluation:
+    """One evaluation: what came out for each fault and each right hunk."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._source = random.Random(options.seed)
+        self._table: dict[str, list[Findings]] = defaultdict(list)
+        self._right = Counter[str]()
+        self._alarms: list[str] = []
+        self._times: list[float] = []
+        self._flaky: frozenset[str] | None = None
+        self._weakened = 0
+
+    async def run(self) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            clone = Clone(self._options.repository.resolve(), Path(name))
+            for commit in clone.list_commits(self._options.commits, self._options.skip):
+                if len(self._times) >= self._options.commits:
+                    break
+                await self._try_commit(clone, commit)
+        self._print()
+
+    async def _prove(self, clone: Clone, files: Files) -> tuple[ProvenChange, list[ChangedText]]:
+        budget = ProofBudget(seconds=self._options.seconds, flaky=self._flaky)
+        return await prove(clone.root, files, self._options.check, budget)
+
+    async def _try_commit(self, clone: Clone, commit: str) -> None:
+        files = clone.read_change(commit)
+        start = monotonic()
+        proven, texts = await self._prove(clone, files)
+        codes = [hunk for hunk in proven.hunks if hunk.kind == "code"]
+        if proven.check.problem or not codes:
+            print(f"left out: {clone.describe(commit)}: {proven.check.problem or 'no code'}", flush=True)
+            return
+        self._flaky = frozenset(proven.check.flaky)
+        self._times.append(monotonic() - start)
+        self._weakened += bool(proven.check.weakened)
+        self._right.update(hunk.needed for hunk in codes)
+        alarms = [f"{_describe(texts, hunk)} {hunk.executed} {hunk.needed}" for hunk in codes if is_flagged(hunk)]
+        self._alarms += [f"{clone.describe(commit)}: {alarm}" for alarm in alarms]
+        words = Counter(hunk.needed for hunk in codes)
+        counts = f"{len(codes)} hunks, {len(alarms)} flagged, {self._times[-1]:.0f} s, {proven.check.runs} runs"
+        print(f"{clone.describe(commit)}: {counts}, {dict(words)} {proven.check.flaky[:3]}", flush=True)
+        for hunk in codes:
+            print(f"     {_describe(texts, hunk)} {hunk.executed} {hunk.needed} {hunk.unknown} {hunk.message[:60]}")
+        for fault in seed(texts, files, self._source, clone.read_parent):
+            await self._try_fault(clone, fault)
+
+    async def _try_fault(self, clone: Clone, fault: Fault) -> None:
+        proven, texts = await self._prove(clone, fault.files)
+        is_red = bool(proven.check.failing) or proven.check.problem in (FAILS, FAILS_ANYHOW)
+        if is_red and not fault.kind.startswith("forged"):
+            print(f"   red: {fault.kind}", flush=True)
+            return
+        findings = find_reasons(proven, texts, fault)
+        self._table[fault.kind].append(findings)
+        word = "found" if findings.flags else "detail" if findings.details else "MISSED"
+        print(f"   {word}: {fault.kind} {fault.place} {fault.old} → {fault.new}: {[*findings.flags]}", end=" ")
+        print([*findings.details], "" if findings.flags else findings.others, flush=True)
+
+    def _print(self) -> None:
+        total = [findings for rows in self._table.values() for findings in rows]
+        for kind, rows in [*sorted(self._table.items()), ("all", total)]:
+            flagged = sum(1 for row in rows if row.flags)
+            together = sum(1 for row in rows if row.flags or row.details)
+            same = sum(1 for row in rows if not row.flags and not row.details and "same" in row.others)
+            print(f"{kind:32} {len(rows):3}: flagged {flagged:3}, with details {together:3}, lost to `same` {same}")
+        print(f"right hunks flagged: {len(self._alarms)} of {self._right.total()}; {dict(self._right)}")
+        print(*[f"   {alarm}" for alarm in self._alarms], sep="\n")
+        print(f"commits with weakened tests: {self._weakened} of {len(self._times)}")
+        if self._times:
+            times = sorted(self._times)
+            print(f"seconds a proof: median {times[len(times) // 2]:.1f}, longest {max(times):.1f}")
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        print(f"CPU seconds of all runs: {usage.ru_utime + usage.ru_stime:.0f}")
 
 
-async def _try_fault(
-    clone: Clone, fault: Fault, options: argparse.Namespace, table: dict[str, list[list[str]]]
-) -> None:
-    proven, texts = await prove(clone.root, fault.files, options.check, options.seconds)
-    is_red = bool(proven.check.failing) or proven.check.problem.startswith("The check fails")
-    if is_red and not fault.kind.startswith("forged"):
-        print(f"   red: {fault.kind}", flush=True)
-        return
-    reasons = find_reasons(proven, texts, fault)
-    table[fault.kind].append(reasons)
-    print(
-        f"   {'found' if reasons else 'MISSED'}: {fault.kind} {fault.place} {fault.old} → {fault.new}: {reasons}",
-        flush=True,
-    )
-
-
-def _print_table(table: dict[str, list[list[str]]], right: int, alarms: list[str], times: list[float]) -> None:
-    total = [reasons for rows in table.values() for reasons in rows]
-    for kind, rows in [*sorted(table.items()), ("all", total)]:
-        found = sum(1 for reasons in rows if reasons)
-        print(f"{kind:32} {found:3} of {len(rows):3} found")
-    print(f"right hunks flagged: {len(alarms)} of {right}")
-    print(*[f"   {alarm}" for alarm in alarms], sep="\n")
-    print(
-        f"seconds a proof: median {sorted(times)[len(times) // 2]:.1f}, longest {max(times):.1f}"
-        if times
-        else "no commit"
-    )
+def _describe(texts: Sequence[ChangedText], hunk: HunkEvidence) -> str:
+    change = next(text.change for text in texts if text.change.path == hunk.path)
+    place = next(other for other in change.hunks if other.id == hunk.hunk)
+    return f"{hunk.path}:{place.new_start} +{place.new_lines} -{place.old_lines}"
 
 
 def main() -> None:
@@ -206,11 +248,12 @@ def main() -> None:
     parser.add_argument("--check", default="python -m pytest -q")
     parser.add_argument("--seconds", type=float, default=60.0, help="the budget of one proof")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--skip", type=int, default=0, help="the newest commits that are left out")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as state:
         for name in ("STATE", "CONFIG", "CACHE"):
             os.environ[f"XDG_{name}_HOME"] = f"{state}/{name.lower()}"
-        asyncio.run(evaluate(options))
+        asyncio.run(Evaluation(options).run())
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from core.proof.classes.hunk_classes import ChangedText, classify_hunks
-from core.proof.mutants import list_mutations
+from core.proof.hunk_classes import ChangedText, classify_hunks
+from core.proof.variants.mutants import list_mutations
 from core.protocol.review import Hunk
 from core.shell.verification.steering_files import is_test_file
 

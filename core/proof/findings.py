@@ -1,4 +1,4 @@
-"""What is known of a change at a moment: the class of each hunk at once, and what runs of the check add to it.
+"""The evidence of a change as it grows: the class of each hunk at once, and what runs of the check add to it.
 
 Whoever asked for a proof hears of each piece as soon as it is there, so that a proof which is stopped was not for
 nothing.
@@ -11,11 +11,11 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
-from core.proof.classes.hunk_classes import ChangedText, classify_hunks
 from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.uniform_edits import Place
+from core.proof.classes.weakened_tests import find_weakened_tests
+from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.proof.runs.records import RunRecord
-from core.proof.weakened_tests import find_weakened_tests
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.review import is_prose
 from core.shell.verification.steering_files import is_test_file
@@ -24,7 +24,7 @@ _RECORDED: Final = (".py",)
 
 
 class ProofReport(Protocol):
-    """Who hears of the evidence: of each hunk at the beginning, and whenever more is known of it or of the check."""
+    """Hears of the evidence: of each hunk at the beginning, and whenever more is known of it or of the check."""
 
     def report_hunk(self, evidence: HunkEvidence, /) -> None: ...
 

@@ -27,7 +27,7 @@ class Mutant(Struct, frozen=True, kw_only=True):
 
 
 class HunkEvidence(Struct, frozen=True, kw_only=True):
-    """What is known of one hunk.
+    """All that is known of one hunk.
 
     `kind`: what it is without a run. `partner`: the hunk on the other side of a move, or the one that stands for all of
     a uniform edit, whose `substitution` it is. `executed`: which of its lines ran in the tests (`import`: only outside
@@ -62,7 +62,7 @@ CanaryOutcome = Literal["noticed", "missed", "not_run"]
 
 
 class CheckEvidence(Struct, frozen=True, kw_only=True):
-    """What is known of the check itself, over the changes as they are.
+    """All that is known of the check itself, over the changes as they are.
 
     `tests`: how many ran, `failing` those that failed, in part also before the change (`known_failing`); `flaky`: those
     that ended differently when nothing was changed. `canary`: whether a fault in a function that it claims to run was

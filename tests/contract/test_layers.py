@@ -67,7 +67,7 @@ LADDER: tuple[frozenset[str], ...] = (
         )
     ),
     frozenset({"core.shell", "core.web"}),
-    frozenset({"core.lsp", "core.hooks", "core.mcp", "core.acp", "core.background"}),
+    frozenset({"core.lsp", "core.hooks", "core.mcp", "core.acp", "core.background", "core.proof"}),
     frozenset({"core.tools"}),
     frozenset({"core.agent"}),
     frozenset({"core.engine", "core.demo"}),

@@ -18,6 +18,8 @@ from tests.contract.source_tree import ROOT
 ELSEWHERE = {
     "core/hooks/runner.py",
     "core/background/control.py",
+    "core/proof/runs/records.py",
+    "core/shell/verification/clean_layer.py",
     "core/mcp/config_files.py",
     "core/shadow/gitstate/git_layer.py",
     "core/shadow/gitstate/git_state.py",

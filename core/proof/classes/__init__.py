@@ -1,1 +1,1 @@
-"""What kind of change a hunk is, without running anything."""
+"""The kind of change that a hunk is, without running anything."""

@@ -1,4 +1,4 @@
-"""What a changed file is by its name and its first lines: where that decides what its hunks are."""
+"""The kind of a changed file by its name and its first lines: where that decides what its hunks are."""
 
 from __future__ import annotations
 

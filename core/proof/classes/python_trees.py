@@ -1,4 +1,4 @@
-"""What a hunk changes in the syntax tree of a Python module: nothing, or only what no run can notice, or code.
+"""The difference that a hunk makes in the syntax tree of a Python module: none, one that no run can notice, or code.
 
 The tree of the pending module is compared with that of the module without the hunk. Only the statements of the top
 level that the hunk touches are parsed, since a file is classified after every edit.
@@ -60,7 +60,7 @@ class PythonModule(Struct):
 
     @property
     def origins(self) -> dict[str, set[str]]:
-        """What each imported name stands for, in any of the module's imports."""
+        """The origins of each imported name, in any of the module's imports."""
         if not self._origins:
             origins = defaultdict[str, set[str]](set)
             for name, origin in _list_imports(self.tree):

@@ -1,5 +1,5 @@
-"""What a hunk changes in the syntax tree of a file in a language other than Python: only comments and layout, only
-types, only imports, or code.
+"""The difference that a hunk makes in the syntax tree of a file in a language other than Python: only comments and
+layout, only types, only imports, or code.
 
 Two trees are the same if they have the same nodes in the same order, whatever the white space between them. Where the
 grammar finds an error, or the language has no grammar, everything is code.

@@ -25,7 +25,7 @@ Result = List[Any]  # test, phase, outcome, class of the exception, its message,
 
 
 class Recorder:
-    """What one process records."""
+    """The record of one process."""
 
     def __init__(self, directory: str) -> None:
         self.directory = directory
@@ -40,6 +40,11 @@ class Recorder:
         self.results: List[Result] = []
         self.collected: Optional[int] = None
         self.selection: Optional[Tuple[Set[str], Set[str]]] = None
+
+    def begin(self) -> None:
+        """Leave a sign that a runner is heard; one whose tests never come was cut off."""
+        with open(os.path.join(self.directory, f"process-{self.process}.begun"), "w", encoding="utf-8"):
+            pass
 
     def find_number(self, name: str) -> int:
         """Return the number of a file, -1 = it is not recorded."""

@@ -5,9 +5,11 @@ No option and no plugin has to be named to the runner, so a run that ignores our
 
 from __future__ import annotations
 
+import importlib
 import sys
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 
+Hook = TypeVar("Hook")
 Recorder = Any  # that of `agent_tui_recorder`, which is no part of this package where it runs
 _ENDS = ("failures", "errors", "skipped", "expectedFailures")  # the lists of a `unittest.TestResult`
 _MOST_PLACES = 12
@@ -64,6 +66,7 @@ def _prepare_pytest(module: Any, recorder: Recorder) -> None:
         make(self, *arguments, **options)
         try:
             self.register(_build_plugin(recorder), "agent-tui-recorder")
+            recorder.begin()
         except Exception:  # as above
             pass
 
@@ -71,18 +74,16 @@ def _prepare_pytest(module: Any, recorder: Recorder) -> None:
 
 
 def _build_plugin(recorder: Recorder) -> Any:
-    from pluggy import HookimplMarker
+    mark: Any = importlib.import_module("pluggy").HookimplMarker("pytest")
 
-    hookimpl = HookimplMarker("pytest")
+    def hookimpl(**options: Any) -> Callable[[Hook], Hook]:
+        marked: Callable[[Hook], Hook] = mark(**options)
+        return marked
 
     class Plugin:
         @hookimpl(trylast=True)
         def pytest_collection_modifyitems(self, config: Any, items: List[Any]) -> None:
-            recorder.collected = len(items)
-            left_out = [item for item in items if not recorder.is_selected(item.nodeid)]
-            if left_out:
-                config.hook.pytest_deselected(items=left_out)
-                items[:] = [item for item in items if recorder.is_selected(item.nodeid)]
+            _select(recorder, config, items)
 
         @hookimpl(tryfirst=True)
         def pytest_runtest_logstart(self, nodeid: str) -> None:
@@ -94,10 +95,7 @@ def _build_plugin(recorder: Recorder) -> Any:
 
         @hookimpl(hookwrapper=True, tryfirst=True)  # after all others, such as the one that expects a failure
         def pytest_runtest_makereport(self, item: Any, call: Any) -> Iterator[None]:
-            report = (yield).get_result()  # type: ignore[attr-defined]
-            if report.when == "call" or report.outcome != "passed":
-                error = call.excinfo.value if call.excinfo is not None and report.outcome == "failed" else None
-                recorder.add_result(item.nodeid, report.when, _name_outcome(report), _describe_error(error))
+            _record_report(recorder, item, call, (yield).get_result())  # type: ignore[attr-defined]
 
         @hookimpl(hookwrapper=True)
         def pytest_make_collect_report(self, collector: Any) -> Iterator[None]:
@@ -112,6 +110,21 @@ def _build_plugin(recorder: Recorder) -> Any:
             recorder.write()
 
     return Plugin()
+
+
+def _select(recorder: Recorder, config: Any, items: List[Any]) -> None:
+    """Keep the tests that are to run."""
+    recorder.collected = len(items)
+    left_out = [item for item in items if not recorder.is_selected(item.nodeid)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if recorder.is_selected(item.nodeid)]
+
+
+def _record_report(recorder: Recorder, item: Any, call: Any, report: Any) -> None:
+    if report.when == "call" or report.outcome != "passed":
+        error = call.excinfo.value if call.excinfo is not None and report.outcome == "failed" else None
+        recorder.add_result(item.nodeid, report.when, _name_outcome(report), _describe_error(error))
 
 
 def _name_outcome(report: Any) -> str:

@@ -1,4 +1,4 @@
-"""What a run of tests has recorded of itself: the lines that each test executed, and how each test ended.
+"""All that a run of tests has recorded of itself: the lines that each test executed, and how each test ended.
 
 The record comes from a process that runs the project's code, so it can be forged. It only says where to look: what a
 hunk is worth is decided by runs over variants of the text, whose results are compared.
@@ -26,8 +26,8 @@ Outcome = Literal["passed", "failed", "skipped", "xfailed"]
 
 
 class TestEnd(Struct, frozen=True):
-    """How a test, or the collection of a file, ended. `phase`: setup, call, teardown or collect; `kind`: the class of
-    the exception; `places`: the files (relative to the project if they are in it) and lines of its traceback."""
+    """The end of a test, or of the collection of a file. `phase`: setup, call, teardown or collect; `kind`: the class
+    of the exception; `places`: the files (relative to the project if they are in it) and lines of its traceback."""
 
     test: str
     phase: str
@@ -38,12 +38,14 @@ class TestEnd(Struct, frozen=True):
 
 
 class RunRecord(Struct, frozen=True):
-    """What all processes of a run recorded. `lines`: the executed lines (1-indexed) of each recorded file, by test;
-    `ends`: of each test that ended; `collected`: how many tests the runner found, None = none was recognised."""
+    """The records of all processes of a run. `lines`: the executed lines (1-indexed) of each recorded file, by test;
+    `ends`: of each test that ended; `collected`: how many tests the runner found, None = none was recognised;
+    `was_cut_off`: a runner was heard, and none of its tests."""
 
     lines: dict[str, dict[str, frozenset[int]]] = {}
     ends: tuple[TestEnd, ...] = ()
     collected: int | None = None
+    was_cut_off: bool = False
 
     @property
     def failures(self) -> list[TestEnd]:
@@ -98,7 +100,8 @@ class RecordDirectory(Struct, frozen=True):
         frozen_lines = {
             test: {path: frozenset(numbers) for path, numbers in files.items()} for test, files in lines.items()
         }
-        return RunRecord(frozen_lines, tuple(ends), max(collected, default=None))
+        began = any(self.location.glob("process-*.begun"))
+        return RunRecord(frozen_lines, tuple(ends), max(collected, default=None), began and not collected)
 
     def _read_process(self, path: Path) -> _Process:
         try:

@@ -87,7 +87,7 @@ class VariantRuns:
         self, host: CommandHost, text: Mapping[str, Change], check: CheckCommand, paths: Sequence[str]
     ) -> None:
         self._host = host
-        self._check = check
+        self.check = check
         self._paths = tuple(paths)
         self._directory = host.directory / new_id("proof")
         self._layer = CleanLayer(host, text, LayerStore(self._directory / "layers"))
@@ -120,7 +120,7 @@ class VariantRuns:
         paths = self._paths if has_lines else ()
         directory = RecordDirectory(self._directory / "record", self._host.workspace.root, paths)
         await finish_in_thread(lambda left_out: directory.prepare(tests, left_out), self.left_out)
-        files = {test.partition("::")[0] for test in tests} if self._check.runner == "pytest" else set[str]()
+        files = {test.partition("::")[0] for test in tests} if self.check.runner == "pytest" else set[str]()
         environment = self._host.build_environment()
         options = CleanRunOptions(
             seconds=seconds,
@@ -129,7 +129,7 @@ class VariantRuns:
             readable=(RECORDER,),
             writable=((directory.location, directory.location),),
         )
-        command = _BACK + self._check.build(files, is_brief=is_brief)
+        command = _BACK + self.check.build(files, is_brief=is_brief)
         result = await self._layer.run(command, lambda _: None, options)
         self.count += 1
         self.seconds += result.duration_ms / 1000

@@ -54,7 +54,7 @@ class FileVariant(Struct, frozen=True):
 
 
 class CleanRunOptions(Struct, frozen=True, kw_only=True):
-    """What one run has besides the text. `variants`: other content by path; `env`: more variables; `readable` and
+    """The rest of a run besides the text. `variants`: other content by path; `env`: more variables; `readable` and
     `writable`: as in `BoxRequest`."""
 
     seconds: float = TIME_LIMIT

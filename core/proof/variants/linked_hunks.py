@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -13,6 +14,18 @@ _DEFINITION: Final = compile_lazily(
     r"(?:def|class|function|fn|func|const|let|var|type|struct|enum|interface)\s+([^\W\d]\w*)"
     r"|^\s*([^\W\d]\w*)\s*(?::[^=]+)?=(?!=)|^\s*(?:from\s+\S+\s+)?import\s+(.+)$|^\s*([^\W\d]\w*)\s*[:=][^=]*,?$"
 )
+
+
+# Errors of Python, JavaScript, Go and Rust that name what is missing.
+_MISSING: Final = compile_lazily(
+    r"(?:name|variable|import name|no attribute|unexpected keyword argument|required positional argument:"
+    r"|required keyword-only argument:|cannot find \w+) ['\"`](\w+)['\"`]"
+    r"|No module named ['\"]?(?:\w+\.)*(\w+)|Cannot find module ['\"](?:[^'\"]*/)?([\w-]+)"
+    r"|\b(?:[\w$]+\.)*([\w$]+) is not (?:defined|a function|a constructor)|\bundefined: (?:\w+\.)*(\w+)"
+    r"|export named ['\"](\w+)"
+)
+_TOKEN: Final = compile_lazily(r"\w+|[^\w\s]")
+_SMALL_EDIT: Final = 2  # tokens
 
 
 class HunkLines(NamedTuple):
@@ -35,6 +48,30 @@ def find_group(place: tuple[str, str], hunks: Mapping[tuple[str, str], HunkLines
                 group[other] = None
                 waiting.append(other)
     return tuple(group)
+
+
+def find_missing_name(message: str) -> str:
+    """Return the name that an error says is missing, "" = it names none."""
+    match = _MISSING.search(message)
+    return next((name for name in match.groups() if name), "") if match is not None else ""
+
+
+def find_users(name: str, hunks: Mapping[tuple[str, str], HunkLines]) -> list[tuple[str, str]]:
+    """Return the hunks that bring the name, or more uses of it."""
+    if not name:
+        return []
+    return [place for place, lines in hunks.items() if _count(name, lines.new) > _count(name, lines.old)]
+
+
+def _count(name: str, lines: Iterable[str]) -> int:
+    return sum(_NAME.findall(line).count(name) for line in lines)
+
+
+def is_small_edit(lines: HunkLines) -> bool:
+    """Return True if a few tokens make the difference, such as a bound or a number: that nothing notices it is telling,
+    whatever else of the line is checked."""
+    old, new = (Counter(_TOKEN.findall("\n".join(side))) for side in lines)
+    return bool(lines.old) and max((old - new).total(), (new - old).total()) <= _SMALL_EDIT
 
 
 def _list_introduced(lines: HunkLines) -> tuple[set[str], set[str]]:

@@ -6,7 +6,7 @@ import textwrap
 
 import pytest
 
-from core.proof.classes.hunk_classes import ChangedText, classify_hunks
+from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.protocol.review import Change, FileState, Operation
 from core.shadow.diff.hunks import compute_hunks
 

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from core.proof.ablation import build_variant
-from core.proof.classes.hunk_classes import ChangedText
+from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.shell.verification.clean_layer import FileVariant
@@ -62,7 +61,7 @@ def _judge_new(result: VariantResult, changed_tests: frozenset[str], broken_old:
 
 
 def _revert(texts: Mapping[str, ChangedText]) -> dict[str, FileVariant]:
-    return {path: build_variant(text, text.change.hunks) for path, text in texts.items()}
+    return {path: text.take_out(text.change.hunks) for path, text in texts.items()}
 
 
 def list_changed_tests(text: ChangedText) -> frozenset[str]:

@@ -21,6 +21,7 @@ from core.protocol.evidence import HunkKind
 from core.protocol.review import Change, Hunk
 from core.shadow.diff.hunks import select_hunks
 from core.shadow.diff.text_lines import split_lines
+from core.shell.verification.clean_layer import FileVariant
 
 _PYTHON: Final = (".py", ".pyi")
 
@@ -32,10 +33,20 @@ class ChangedText(Struct, frozen=True):
     base: bytes
     pending: bytes
 
+    def take_out(self, hunks: Iterable[Hunk]) -> FileVariant:
+        """Return the file without these hunks."""
+        change = self.change
+        ids = {hunk.id for hunk in hunks}
+        rest = [hunk for hunk in change.hunks if hunk.id not in ids]
+        if not rest and change.operation == "create":
+            return FileVariant(None)
+        state = change.base if change.operation == "delete" else change.pending
+        return FileVariant(select_hunks(self.base, self.pending, rest), state.mode)
+
 
 class HunkClass(Struct, frozen=True, kw_only=True):
-    """What a hunk is. `partner`: the id of the hunk on the other side of a move, or of the one that stands for the same
-    edit in many places; `substitution`: that edit."""
+    """The class of a hunk. `partner`: the id of the hunk on the other side of a move, or of the one that stands for the
+    same edit in many places; `substitution`: that edit."""
 
     kind: HunkKind
     partner: str = ""

@@ -1,4 +1,4 @@
-"""Which lines of a hunk a run executed, and which tests did."""
+"""The lines of a hunk that a run executed, and the tests that did."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from core.syntax.python_parser import compile_python
 NEIGHBOURS: Final = 3  # lines around a deletion that stand for it
 
 
-class Execution(Struct, frozen=True):
-    """What a run did with a hunk. `tests`: those that executed a line of it, outside of imports; `not_run`: lines
-    (1-indexed, in the pending file) that no test and no import executed."""
+class HunkExecution(Struct, frozen=True):
+    """The part of a run in a hunk. `tests`: those that executed a line of it, outside of imports; `not_run`: lines
+    (1-indexed, in the pending file) that no test and no import executed; `in_tests`: those that tests executed."""
 
     executed: Executed = "unknown"
     tests: frozenset[str] = frozenset()
     not_run: tuple[int, ...] = ()
+    in_tests: frozenset[int] = frozenset()
 
 
-def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collection[int] | None) -> Execution:
+def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collection[int] | None) -> HunkExecution:
     """Return what a run executed of a hunk. `executable`: the lines of the pending file that can be executed, None = it
     is not known, as for a file whose lines are not recorded."""
     if executable is None or not record.lines:
-        return Execution()
+        return HunkExecution()
     lines = _list_lines(hunk, executable)
     if not lines:
-        return Execution()
+        return HunkExecution()
     tests = record.find_tests(path, lines) - {IMPORT}
     in_tests = frozenset[int]().union(*(record.lines[test].get(path, frozenset()) for test in tests)) & lines
     at_import = record.lines.get(IMPORT, {}).get(path, frozenset()) & lines
@@ -40,7 +41,7 @@ def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collect
     executed: Executed = "part" if not_run else "all"
     if not in_tests:
         executed = "none" if not_run else "import"
-    return Execution(executed, tests, tuple(sorted(not_run)) if hunk.new_lines else ())
+    return HunkExecution(executed, tests, tuple(sorted(not_run)) if hunk.new_lines else (), in_tests)
 
 
 def _list_lines(hunk: Hunk, executable: Collection[int]) -> frozenset[int]:

@@ -1,4 +1,4 @@
-"""What the check says without a hunk: the strongest evidence that there is, and exactly what rejecting it would do.
+"""The check without a hunk: the strongest evidence that there is, and exactly what rejecting it would do.
 
 The tests that executed the hunk run first. That one of them fails is final; that none does is confirmed by the whole
 check, since a line may also act on a test that did not execute it. Red by an assertion says that a test checks the
@@ -7,19 +7,18 @@ hunk; red by a crash only that other code uses it, unless the test itself asks f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
 
-from core.proof.classes.hunk_classes import ChangedText
-from core.proof.executed_lines import Execution
+from core.proof.hunk_classes import ChangedText
+from core.proof.runs.executed_lines import HunkExecution
 from core.proof.runs.records import TestEnd
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.proof.variants.base_runs import BaseRun
 from core.protocol.evidence import Needed
 from core.protocol.review import Hunk
-from core.shadow.diff.hunks import select_hunks
-from core.shell.verification.clean_layer import FileVariant
 
 # Errors of code that does not fit together; any other exception that ends a test is what the test is about.
 _CRASHES_TEXT: Final = """
@@ -27,25 +26,11 @@ _CRASHES_TEXT: Final = """
     ReferenceError RecursionError"""
 _CRASHES: Final = frozenset(_CRASHES_TEXT.split())
 _MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
-_FACTOR: Final = 10.0  # on the time of the base run: longer is no end
-_LEAST_SECONDS: Final = 5.0
 _MOST_MESSAGE: Final = 200
 
 
-class BaseRun(Struct, frozen=True):
-    """The run over the text as it is. `tests`: the number of tests."""
-
-    seconds: float
-    tests: int = 0
-
-    @property
-    def limit(self) -> float:
-        """The seconds after which a variant hangs."""
-        return max(_LEAST_SECONDS, self.seconds * _FACTOR)
-
-
 class Ablation(Struct, frozen=True, kw_only=True):
-    """What the check did without a hunk; as in `HunkEvidence`. `unknown`: why that is not known."""
+    """The end of the check without a hunk; as in `HunkEvidence`. `unknown`: why that is not known."""
 
     needed: Needed = "unknown"
     by_tests: tuple[str, ...] = ()
@@ -55,23 +40,21 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 class Ablator:
-    """Takes hunks out. `confirms`: a survival is confirmed by the whole check; `is_test`: tells a file of tests."""
+    """Takes hunks out. `is_test`: tells a file of tests."""
 
-    def __init__(self, runs: VariantRuns, base: BaseRun, is_test: Callable[[str], bool], *, confirms: bool) -> None:
-        self._runs, self._base, self._is_test, self._confirms = runs, base, is_test, confirms
+    def __init__(self, runs: VariantRuns, base: BaseRun, is_test: Callable[[str], bool]) -> None:
+        self._runs, self._base, self._is_test = runs, base, is_test
 
     async def take_out(
-        self, texts: Mapping[str, ChangedText], hunks: Mapping[str, Sequence[Hunk]], execution: Execution
+        self, texts: Mapping[str, ChangedText], hunks: Mapping[str, Sequence[Hunk]], execution: HunkExecution
     ) -> Ablation:
         """Run the check without these hunks, by path, which are taken out together. Raises `AgentTuiError`."""
-        variants = {path: build_variant(texts[path], out) for path, out in hunks.items()}
+        variants = {path: texts[path].take_out(out) for path, out in hunks.items()}
         tests = execution.tests
-        if tests and len(tests) <= self._base.tests * _MOST_SELECTED:
+        if tests and len(tests) <= len(self._base.tests) * _MOST_SELECTED:
             result = await self._runs.run(variants, tests=tests, is_brief=True, seconds=self._base.limit)
             if not result.is_green and not result.is_unclear:
                 return self._judge(result)
-            if not self._confirms:
-                return Ablation(needed="unnoticed") if result.is_green else _explain_unclear(result)
         result = await self._runs.run(variants, is_brief=True, seconds=self._base.limit)
         if result.is_unclear:
             return _explain_unclear(result)
@@ -97,17 +80,6 @@ class Ablator:
             return 0
         is_of_test = bool(end.places) and self._is_test(end.places[-1][0])
         return 0 if end.kind in _CRASHES and is_of_test else 1
-
-
-def build_variant(text: ChangedText, out: Collection[Hunk]) -> FileVariant:
-    """Return a file without these hunks."""
-    change = text.change
-    ids = {hunk.id for hunk in out}
-    rest = [hunk for hunk in change.hunks if hunk.id not in ids]
-    if not rest and change.operation == "create":
-        return FileVariant(None)
-    state = change.base if change.operation == "delete" else change.pending
-    return FileVariant(select_hunks(text.base, text.pending, rest), state.mode)
 
 
 def describe_end(end: TestEnd) -> str:

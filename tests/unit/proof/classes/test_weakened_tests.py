@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.proof.weakened_tests import find_weakened_tests
+from core.proof.classes.weakened_tests import find_weakened_tests
 
 TWO = "def test_a():\n    assert f() == 1\n    assert g() == 2\n"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.proof.mutants import list_mutations
+from core.proof.variants.mutants import list_mutations
 
 EVERYWHERE = range(1, 1_000)
 

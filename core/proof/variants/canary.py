@@ -11,13 +11,14 @@ import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from core.proof.classes.hunk_classes import ChangedText
+from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import IMPORT, RunRecord
 from core.proof.runs.variant_runs import VariantRuns
 from core.shell.verification.clean_layer import FileVariant
 from core.syntax.python_parser import parse_python
 
-_FAULT: Final = 'raise RuntimeError("agent-tui: does the check notice this?")'
+# No `except Exception` catches it.
+_FAULT: Final = 'raise type("Fault", (BaseException,), {})("agent-tui: does the check notice this?")'
 _MOST_TESTS: Final = 20
 
 
@@ -31,10 +32,12 @@ class Canary(NamedTuple):
     tests: frozenset[str]
 
 
-def choose_canary(texts: Mapping[str, ChangedText], record: RunRecord, paths: Iterable[str]) -> Canary | None:
-    """Choose a place that nobody can foresee; None = no test is said to execute any."""
+def choose_canaries(
+    texts: Mapping[str, ChangedText], record: RunRecord, paths: Iterable[str], count: int
+) -> list[Canary]:
+    """Choose places that nobody can foresee; none = no test is said to execute any."""
     places = [place for path in sorted(paths) for place in _list_places(texts[path], record)]
-    return random.choice(places) if places else None
+    return random.sample(places, min(count, len(places)))
 
 
 async def is_noticed(canary: Canary, text: ChangedText, runs: VariantRuns, seconds: float) -> bool:

@@ -1,0 +1,100 @@
+"""Runs over the text as it is, and without the change: what all other runs are compared with.
+
+Tests that fail also without the change, or that end differently when nothing was changed, are left out of every
+verdict. A check that takes too long for so many runs, or whose runs differ as a whole, says nothing of a hunk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import Struct
+
+from core.proof.hunk_classes import ChangedText
+from core.proof.runs.records import RunRecord
+from core.proof.runs.variant_runs import VariantResult, VariantRuns
+
+NO_TESTS: Final = "The check ran no test."
+UNSEEN_TESTS: Final = "The check says that tests passed, but none was seen to run."
+FAILS: Final = "The check fails over these changes."
+FAILS_ANYHOW: Final = "The check fails, without these changes too."
+SLOW: Final = "the check takes more than {:.0f} s"
+UNSTEADY: Final = "two runs of the check over the same text ended differently"
+_FACTOR: Final = 10.0  # on the time of the base run: longer is no end
+_LEAST_SECONDS: Final = 5.0
+_RECORDING: Final = 1.3  # what a run may take longer since its lines are recorded
+_MOST_FLAKY: Final = 0.1  # of all tests
+
+
+class BaseRun(Struct, frozen=True, kw_only=True):
+    """The run over the text as it is. `tests`: those that count; `failing`: those of them that fail, `known_failing`
+    and `flaky` are left out. `problem`: as in `CheckEvidence`; `unknown`: why no hunk can be looked into."""
+
+    seconds: float = 0.0
+    tests: frozenset[str] = frozenset()
+    failing: frozenset[str] = frozenset()
+    known_failing: frozenset[str] = frozenset()
+    flaky: frozenset[str] = frozenset()
+    record: RunRecord = RunRecord()
+    problem: str = ""
+    unknown: str = ""
+
+    @property
+    def limit(self) -> float:
+        """The seconds after which a variant hangs."""
+        return max(_LEAST_SECONDS, self.seconds * _FACTOR)
+
+
+async def run_base(
+    runs: VariantRuns, texts: Iterable[ChangedText], *, suite_seconds: float, flaky: frozenset[str] | None
+) -> BaseRun:
+    """Run the check as often as it takes. `suite_seconds`: what takes longer is not looked into; `flaky`: those that
+    are known, None = a second run tells. `runs` leaves out from now on what has to be. Raises `AgentTuiError`."""
+    limit = suite_seconds * _RECORDING
+    first = await runs.run(has_lines=True, seconds=limit)
+    if first.result.timed_out:
+        return BaseRun(seconds=limit, unknown=SLOW.format(suite_seconds))
+    if first.record.collected == 0 or first.is_unclear:
+        return BaseRun(problem=NO_TESTS)
+    if runs.check.records_tests and first.is_green and first.record.was_cut_off:
+        return BaseRun(problem=UNSEEN_TESTS)
+    unknown = ""
+    if flaky is None:
+        second = await runs.run(seconds=limit)
+        flaky = _find_flaky(first, second)
+        unknown = UNSTEADY if _differ_wholly(first, second, flaky) else ""
+    failing = {end.test for end in first.record.failures} - flaky
+    known = frozenset[str]()
+    is_red = bool(failing) or not (first.is_green or flaky)
+    problem = FAILS if is_red else ""
+    if is_red and not unknown:
+        old = await runs.run({text.change.path: text.take_out(text.change.hunks) for text in texts}, seconds=limit)
+        known = frozenset(failing & {end.test for end in old.record.failures})
+        problem = "" if known and failing == known else FAILS
+        if not failing and not old.is_green and not old.is_unclear:
+            problem = FAILS_ANYHOW
+    runs.left_out = known | flaky
+    return BaseRun(
+        seconds=first.result.duration_ms / 1000,
+        tests=frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out,
+        failing=frozenset(failing - known),
+        known_failing=known,
+        flaky=flaky,
+        record=first.record,
+        problem="" if unknown else problem,
+        unknown=unknown,
+    )
+
+
+def _find_flaky(first: VariantResult, second: VariantResult) -> frozenset[str]:
+    """Return the tests that ended differently in two runs."""
+    ends = [{(end.test, end.phase, end.outcome) for end in result.record.ends} for result in (first, second)]
+    return frozenset(test for test, _, _ in ends[0] ^ ends[1])
+
+
+def _differ_wholly(first: VariantResult, second: VariantResult, flaky: frozenset[str]) -> bool:
+    if not first.record.ends or not second.record.ends:
+        return first.is_green != second.is_green
+    tests = {end.test for end in first.record.ends}
+    return len(flaky) > max(1.0, len(tests) * _MOST_FLAKY)
