@@ -48,13 +48,15 @@ _BRANCH: Final = compile_lazily(
 class ProofBudget(Struct, frozen=True, kw_only=True):
     """Limits of one proof. `seconds`: for everything after the first runs; `suite_seconds`: a check that takes longer
     is not looked into; `with_mutants`: lines are changed, too. `flaky`: the tests of the project that end differently
-    without a reason; None = that is not known yet, and a second run tells."""
+    without a reason; None = that is not known yet, and a second run tells. `dismissed`: small changes that are useless
+    to try, each the path, the old and the new text."""
 
     seconds: float = 60.0
     suite_seconds: float = LONG_SUITE
     hunks: int = MOST_HUNKS
     with_mutants: bool = True
     flaky: frozenset[str] | None = None
+    dismissed: frozenset[tuple[str, str, str]] = frozenset()
 
 
 class ProvenChange(Struct, frozen=True):
@@ -252,7 +254,9 @@ class Prover:
         if execution.executed != "unknown":
             lines &= execution.in_tests
         text = self._texts[place[0]].pending.decode("utf-8", "replace")
-        return list_mutations(place[0], text, lines)[:MUTANTS_OF_HUNK]
+        mutations = list_mutations(place[0], text, lines)
+        wanted = [one for one in mutations if (place[0], one.old, one.new) not in self._budget.dismissed]
+        return wanted[:MUTANTS_OF_HUNK]
 
     async def _try_mutation(self, place: Place, mutation: Mutation, tests: Collection[str]) -> None:
         """Change a line. `tests`: those that run first; if none fails, the whole check decides."""

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec.structs import replace
 
-from core.protocol.events import EvidenceRecorded, ProofFinished
+from core.protocol.events import EvidenceRecorded, MutantDismissed, ProofFinished
 from core.protocol.evidence import CheckEvidence, HunkEvidence, HunkKind, Mutant
 from core.protocol.review import Change, FileState, Hunk, is_prose
 from core.text.counting import count
@@ -98,6 +98,13 @@ class ProofState:
             is_touched = not evidence.depends_on or path in evidence.depends_on or path not in self.text
             if is_touched and not evidence.is_stale and _has_run(evidence):
                 self.hunks[place] = replace(evidence, is_stale=True)
+
+    def apply_dismissal(self, event: MutantDismissed) -> None:
+        """Forget the small changes that the user found useless."""
+        for place, evidence in self.hunks.items():
+            wanted = tuple(one for one in evidence.mutants if (one.old, one.new) != (event.old, event.new))
+            if event.path == evidence.path and len(wanted) < len(evidence.mutants):
+                self.hunks[place] = replace(evidence, mutants=wanted)
 
     def list_known(self) -> dict[tuple[str, str], HunkEvidence]:
         """Return the evidence that still holds, for the next proof of the same check."""

@@ -138,6 +138,10 @@ def _add_evidence(review: ReviewState, event: ev.EvidenceRecorded) -> None:
     review.proof.apply_evidence(event)
 
 
+def _dismiss_mutant(review: ReviewState, event: ev.MutantDismissed) -> None:
+    review.proof.apply_dismissal(event)
+
+
 def _finish_proof(review: ReviewState, event: ev.ProofFinished) -> None:
     review.proof.apply_end(event)
 
@@ -196,6 +200,7 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.VerificationRecorded: _add_verification,
     ev.VerificationFinished: _finish_verification,
     ev.EvidenceRecorded: _add_evidence,
+    ev.MutantDismissed: _dismiss_mutant,
     ev.ProofFinished: _finish_proof,
     ev.HunkCommented: _set_comment,
     ev.PlanCommented: _set_comment,

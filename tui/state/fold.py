@@ -366,6 +366,7 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
         events.VerificationRecorded,
         events.EvidenceRecorded,
         events.ProofFinished,
+        events.MutantDismissed,
         events.HunkCommented,
         events.PlanCommented,
         events.CommentsSent,

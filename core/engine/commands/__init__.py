@@ -29,7 +29,15 @@ Check = Callable[[Session, Any], Effect | Awaitable[Effect]]
 
 # Commands during which a proof goes on: they neither change the text nor need the machine.
 PROVING: Final = frozenset(
-    {cmd.ProofStop, cmd.ChangesProve, cmd.DraftKeep, cmd.ReviewPolicyKeep, cmd.HunkComment, cmd.SessionRename}
+    {
+        cmd.ProofStop,
+        cmd.ChangesProve,
+        cmd.DraftKeep,
+        cmd.ReviewPolicyKeep,
+        cmd.HunkComment,
+        cmd.MutantDismiss,
+        cmd.SessionRename,
+    }
 )
 COMMANDS: Final[Mapping[type, Check]] = {
     cmd.TurnSubmit: turns.prepare_submit,
@@ -57,6 +65,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.ChangesProve: review.prepare_prove,
     cmd.ProofStop: review.prepare_proof_stop,
     cmd.ProvenAccept: review.prepare_proven_accept,
+    cmd.MutantDismiss: review.prepare_mutant_dismissal,
     cmd.HunkTestRequest: review.prepare_hunk_test,
     cmd.BulkResolve: review.prepare_bulk_resolve,
     cmd.ConflictResolve: review.prepare_conflict_resolve,

@@ -27,7 +27,7 @@ from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Plan
-from core.protocol.events import CommentsSent, ModeChanged, Notice, ReviewPolicyKept
+from core.protocol.events import CommentsSent, ModeChanged, MutantDismissed, Notice, ReviewPolicyKept
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
 from core.shadow.content.paths import format_paths
@@ -211,6 +211,23 @@ async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> E
         start_turn(session, work, prompt)
 
     return start
+
+
+def prepare_mutant_dismissal(session: Session, command: cmd.MutantDismiss) -> Effect:
+    """Remember for this project that an unnoticed small change of a hunk is not useful."""
+    from core.engine.session.dismissed_mutants import DismissedMutants
+
+    evidence = session.review.proof.hunks.get((command.path, command.hunk))
+    gap = next((mutant for mutant in evidence.mutants if not mutant.is_noticed), None) if evidence is not None else None
+    if gap is None:
+        raise CommandRejected("no unnoticed small change of this hunk is known.", code="no_mutant")
+
+    def dismiss() -> None:
+        dismissed = DismissedMutants(session.workspace.root, is_persistent=not session.state.is_private)
+        dismissed.add((command.path, gap.old, gap.new))
+        session.emit_outside_turn(MutantDismissed(path=command.path, old=gap.old, new=gap.new))
+
+    return dismiss
 
 
 def prepare_proven_accept(session: Session, _: cmd.ProvenAccept) -> Effect:

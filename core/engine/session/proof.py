@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from core.clock import monotonic
+from core.engine.session.dismissed_mutants import DismissedMutants
 from core.engine.session.hooks import find_hook_refusal
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
@@ -31,7 +32,7 @@ from core.shell.verification.single_check import NotACheck, SingleCheck, parse_c
 from core.state.session import SessionState
 
 if TYPE_CHECKING:
-    from core.proof.classes.hunk_classes import ChangedText
+    from core.proof.hunk_classes import ChangedText
 
 NOTHING: Final = "Nothing is pending, so there is nothing to prove."
 NO_CHECK: Final = "No tests have run in this session, and `commands.checks` names none."
@@ -142,7 +143,14 @@ class _Proof:
         proof = session.review.proof
         is_same_check = proof.check is not None and proof.check.command == command
         runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))
-        budget = ProofBudget(seconds=self._request.seconds or session.settings.proof.seconds)
+        dismissed = DismissedMutants(session.workspace.root, is_persistent=not session.state.is_private)
+        budget = ProofBudget(
+            seconds=self._request.seconds or session.settings.proof.seconds,
+            flaky=frozenset(proof.check.flaky)
+            if proof.check is not None and is_same_check and proof.check.tests
+            else None,
+            dismissed=await asyncio.to_thread(dismissed.load),
+        )
         known = proof.list_known() if is_same_check else {}
         try:
             await runs.open()
@@ -196,7 +204,7 @@ def _explain_unknown(hunks: Sequence[HunkEvidence]) -> str:
 
 def read_texts(session: Session, changes: Sequence[Change]) -> list[ChangedText]:
     """Return changes with the bytes of their two sides. Reads files."""
-    from core.proof.classes.hunk_classes import ChangedText
+    from core.proof.hunk_classes import ChangedText
 
     return [ChangedText(change, *session.shadow.read_sides(change)) for change in changes]
 

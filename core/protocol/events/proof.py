@@ -22,6 +22,14 @@ class EvidenceRecorded(Event, frozen=True, kw_only=True, tag="evidence.recorded"
     text: dict[str, FileState] = field(default_factory=dict)
 
 
+class MutantDismissed(Event, frozen=True, kw_only=True, tag="mutant.dismissed"):
+    """The user found a small change of a file useless to try: `old` that becomes `new`."""
+
+    path: str
+    old: str
+    new: str
+
+
 class ProofProgressed(LossyEvent, frozen=True, kw_only=True, tag="proof.progressed"):
     """Lossy: the check of the proof that runs now ("" = none), and how many hunks are looked into, of how many."""
 
