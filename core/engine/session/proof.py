@@ -141,14 +141,12 @@ class _Proof:
             return f"`{command}` was not run: {refusal}"
         self._command = command
         proof = session.review.proof
-        is_same_check = proof.check is not None and proof.check.command == command
+        check, is_same_check = proof.check, proof.check is not None and proof.check.command == command
         runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))
         dismissed = DismissedMutants(session.workspace.root, is_persistent=not session.state.is_private)
         budget = ProofBudget(
             seconds=self._request.seconds or session.settings.proof.seconds,
-            flaky=frozenset(proof.check.flaky)
-            if proof.check is not None and is_same_check and proof.check.tests
-            else None,
+            flaky=frozenset(check.flaky) if check is not None and is_same_check and check.tests else None,
             dismissed=await asyncio.to_thread(dismissed.load),
         )
         known = proof.list_known() if is_same_check else {}
