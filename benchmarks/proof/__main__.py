@@ -47,9 +47,9 @@ class Clone:
     def _git(self, *words: str, at: Path | None = None) -> bytes:
         return subprocess.run(["git", *words], cwd=at or self.root, check=True, capture_output=True).stdout
 
-    def list_commits(self, count: int, skip: int) -> Iterator[str]:
+    def list_commits(self, skip: int) -> Iterator[str]:
         """Yield the newest commits that change code and tests, without merges, and without the first `skip` of them."""
-        for commit in self._git("rev-list", "--no-merges", "--all", "-n", str((count + skip) * 30)).decode().split():
+        for commit in self._git("rev-list", "--no-merges", "--all").decode().split():
             paths = self._git("diff-tree", "-r", "--no-commit-id", "--name-only", commit).decode().splitlines()
             code = [path for path in paths if classify_file(path, "") == "code"]
             if code and any(is_test_file(path) for path in paths) and len(paths) < 40:
@@ -174,7 +174,7 @@ class Evaluation:
     async def run(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             clone = Clone(self._options.repository.resolve(), Path(name))
-            for commit in clone.list_commits(self._options.commits, self._options.skip):
+            for commit in clone.list_commits(self._options.skip):
                 if len(self._times) >= self._options.commits:
                     break
                 await self._try_commit(clone, commit)

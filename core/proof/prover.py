@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from core.clock import monotonic
 from core.patterns import compile_lazily
+from core.proof.classes.moved_blocks import is_deletion_of_definitions
 from core.proof.classes.uniform_edits import Place
 from core.proof.findings import Findings, ProofReport
 from core.proof.hunk_classes import ChangedText
@@ -188,9 +189,10 @@ class Prover:
         return hunks
 
     def _record(self, place: Place, ablation: Ablation, group: tuple[str, ...]) -> None:
+        is_gone = ablation.needed == "unnoticed" and self._is_deletion(place)
         self._update(
             place,
-            needed=ablation.needed,
+            needed="same" if is_gone else ablation.needed,
             by_tests=ablation.by_tests,
             message=ablation.message,
             is_confirmed=ablation.is_confirmed,
@@ -198,6 +200,12 @@ class Prover:
             group=group,
             depends_on=self._findings.find_dependencies(ablation.by_tests, self._base.record),
         )
+
+    def _is_deletion(self, place: Place) -> bool:
+        """Return True if a file or whole definitions are gone, which a test that is gone with them would miss."""
+        text, hunk = self._texts[place[0]], self._hunks[place]
+        base = text.base.decode("utf-8", "replace").split("\n")
+        return text.change.operation == "delete" or is_deletion_of_definitions(place[0], base, hunk)
 
     async def _look_into_data(self, ablator: Ablator) -> None:
         """Take changes of data out. That nothing fails says nothing of them: most are read by no test."""

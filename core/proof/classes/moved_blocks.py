@@ -16,6 +16,8 @@ from core.syntax.symbols import find_symbols
 
 def find_moves(path: str, base: Sequence[str], pending: Sequence[str], hunks: Sequence[Hunk]) -> Mapping[str, str]:
     """Return the hunks that are nothing but moved definitions, each with the hunk on the other side of the move."""
+    if len(hunks) < 2:
+        return {}
     gone = defaultdict[str, list[str]](list)
     for hunk, block in _list_blocks(hunks, base, path, is_old=True):
         gone[block].append(hunk)
@@ -27,10 +29,15 @@ def find_moves(path: str, base: Sequence[str], pending: Sequence[str], hunks: Se
     return moves
 
 
+def is_deletion_of_definitions(path: str, base: Sequence[str], hunk: Hunk) -> bool:
+    """Return True for a hunk that only takes whole definitions away."""
+    return any(name == hunk.id for name, _ in _list_blocks([hunk], base, path, is_old=True))
+
+
 def _list_blocks(hunks: Sequence[Hunk], lines: Sequence[str], path: str, *, is_old: bool) -> Iterator[tuple[str, str]]:
     """Yield the hunks that have lines on one side only, if these are whole definitions: the id, and their text."""
     one_sided = [hunk for hunk in hunks if not (hunk.new_lines if is_old else hunk.old_lines)]
-    if len(one_sided) == 0 or len(hunks) < 2:
+    if not one_sided:
         return
     symbols = find_symbols(path, "\n".join(lines)) or ()
     extents = {(symbol.first, symbol.last) for symbol in symbols if symbol.kind in {"function", "method", "class"}}

@@ -14,9 +14,10 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import Struct
 
+from core.proof.classes.python_spellings import TYPING, is_of_typing, unify_locals, unify_spellings
 from core.syntax.python_parser import parse_python
 
-PythonDifference = Literal["format", "docs", "types", "imports", "code"]
+PythonDifference = Literal["format", "docs", "types", "imports", "rename", "data", "code"]
 
 # Decorators that do not read the annotations of the function that they decorate.
 _BLIND_DECORATORS_TEXT: Final = """
@@ -25,6 +26,12 @@ _BLIND_DECORATORS_TEXT: Final = """
 _BLIND_DECORATORS: Final = frozenset(_BLIND_DECORATORS_TEXT.split())
 # Base classes that do not make fields of annotations.
 _PLAIN_BASES: Final = frozenset({"object", "ABC", "Generic", "Exception", "ValueError", "TypeError", "RuntimeError"})
+_TYPE_VARIABLES: Final = frozenset({"TypeVar", "ParamSpec", "TypeVarTuple"})
+_TYPES_TEXT: Final = """
+    Union Optional Callable List Dict Tuple Set FrozenSet Type Mapping MutableMapping Sequence Iterable Iterator
+    Generator Awaitable Coroutine Literal Annotated list dict tuple set frozenset type"""
+_TYPES: Final = frozenset(_TYPES_TEXT.split())
+_METADATA: Final = frozenset({"__version__", "__author__", "__email__", "__license__", "__copyright__", "__date__"})
 _BUILTIN_NAMES: Final = frozenset(dir(builtins))
 _FLAGS: Final = frozenset({"annotations"})  # features of `__future__` that change no value
 
@@ -54,7 +61,9 @@ class PythonModule(Struct):
         """The names that the module reads when it runs, those in annotations left out."""
         if self._names_at_run is None:
             tree = _strip(_parse(self.lines), _DocumentationRemover(), _AnnotationRemover())
-            names = (node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+            names = (
+                node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+            )
             self._names_at_run = frozenset(names)
         return self._names_at_run
 
@@ -85,11 +94,34 @@ def compare_trees(module: PythonModule, start: int, end: int, old_lines: Sequenc
     try:
         trees = (_parse(lines[first:last]), _parse([*lines[first:start], *old_lines, *lines[end:last]]))
     except (SyntaxError, ValueError, SystemError):
+        first = 0
         try:
             trees = (_parse(lines), _parse([*lines[:start], *old_lines, *lines[end:]]))
         except (SyntaxError, ValueError, SystemError):
             return "code"
+    for tree, count in zip(trees, (end - start, len(old_lines)), strict=True):
+        tree.body = _select_statements(tree.body, start - first, start - first + count)
     return _compare(module, *trees)
+
+
+def _select_statements(body: list[ast.stmt], start: int, end: int) -> list[ast.stmt]:
+    """Return the statements that a range of lines touches, of classes only those within: all others are the same."""
+    selected = [statement for statement in body if _get_first_line(statement) <= end and _get_end(statement) >= start]
+    for statement in selected:
+        if isinstance(statement, ast.ClassDef):
+            statement.body = _select_statements(statement.body, start, end)
+    return selected
+
+
+def _get_first_line(statement: ast.stmt) -> int:
+    """Return the first line of a statement (0-indexed), that of its decorators included."""
+    decorators = getattr(statement, "decorator_list", ())
+    line: int = min([statement.lineno, *(decorator.lineno for decorator in decorators)])
+    return line - 1
+
+
+def _get_end(statement: ast.stmt) -> int:
+    return statement.end_lineno or statement.lineno
 
 
 def _compare(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDifference:
@@ -101,11 +133,91 @@ def _compare(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDi
     new, old = _strip(new, _AnnotationRemover()), _strip(old, _AnnotationRemover())
     if ast.dump(new) == ast.dump(old):
         return "types"
+    new.body, old.body = _remove_metadata(new.body), _remove_metadata(old.body)
+    if ast.dump(new) == ast.dump(old):
+        return "data"
     added_imports, removed_imports = set(_list_imports(new)), set(_list_imports(old))
     new, old = _strip(new, _ImportRemover()), _strip(old, _ImportRemover())
-    if ast.dump(new) != ast.dump(old):
-        return "code"
-    return _classify_imports(module, added_imports - removed_imports, removed_imports - added_imports)
+    spelling = _compare_spellings(module, new, old)
+    if spelling == "code" or added_imports == removed_imports:
+        return spelling
+    imports = _classify_imports(module, added_imports - removed_imports, removed_imports - added_imports)
+    return imports if imports == "code" or spelling in ("imports", "types") else spelling
+
+
+def _remove_metadata(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Return statements without those that only give the module a version, an author and the like."""
+    return [
+        statement
+        for statement in body
+        if not (isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant))
+        or not all(_get_last_name(target) in _METADATA for target in statement.targets)
+    ]
+
+
+def _compare_spellings(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDifference:
+    """Compare trees without annotations and imports: `imports` if nothing else differs, `types` if only types are
+    new."""
+    if ast.dump(new) == ast.dump(old):
+        return "imports"
+    _remove_added_types(module, new, old)
+    if ast.dump(new) == ast.dump(old):
+        return "types"
+    defined = {node.name for node in module.tree.body if isinstance(node, ast.ClassDef)}
+    others = defined | {name for name, origins in module.origins.items() if not any(map(_is_typing_origin, origins))}
+    new, old = unify_spellings(new, others), unify_spellings(old, others)
+    if ast.dump(new) == ast.dump(old):
+        return "format"
+    return "rename" if ast.dump(unify_locals(new)) == ast.dump(unify_locals(old)) else "code"
+
+
+def _is_typing_origin(origin: str) -> bool:
+    return origin.partition(":")[0] in TYPING
+
+
+def _remove_added_types(module: PythonModule, new: ast.Module, old: ast.Module) -> None:
+    """Remove from the top level of two trees the types that only one defines, if nothing reads them but annotations.
+    A public one that is gone may be missed by another module."""
+    sides = [{name for statement in tree.body for name in _list_defined_types(statement)} for tree in (new, old)]
+    single = (sides[0] - sides[1]) | {name for name in sides[1] - sides[0] if name.startswith("_")}
+    single -= module.names_at_run if single else set()
+    for tree in (new, old):
+        tree.body = [statement for statement in tree.body if single.isdisjoint(_list_defined_types(statement))]
+
+
+def _list_defined_types(statement: ast.stmt) -> list[str]:
+    """Return the name that a statement gives to a type, if it does that."""
+    if isinstance(statement, ast.ClassDef) and _is_protocol(statement):
+        return [statement.name]
+    if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
+        return []
+    target = statement.targets[0]
+    is_type = _is_type_variable(statement.value) or _is_type_expression(statement.value)
+    return [target.id] if is_type and isinstance(target, ast.Name) else []
+
+
+def _is_protocol(node: ast.ClassDef) -> bool:
+    """Return True for a class that only type checkers read."""
+    bases = {_get_last_name(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases}
+    return bases == {"Protocol"} and not node.decorator_list and not any(map(_has_body, node.body))
+
+
+def _has_body(statement: ast.stmt) -> bool:
+    if not isinstance(statement, Function):
+        return not isinstance(statement, ast.Pass | ast.AnnAssign)
+    return not all(isinstance(inner, ast.Pass) for inner in statement.body)
+
+
+def _is_type_variable(value: ast.expr) -> bool:
+    return isinstance(value, ast.Call) and _get_last_name(value.func) in _TYPE_VARIABLES
+
+
+def _is_type_expression(value: ast.expr) -> bool:
+    """Return True for a type with parameters out of a module for types."""
+    if isinstance(value, ast.BinOp):
+        return _is_type_expression(value.left) or _is_type_expression(value.right)
+    is_generic = isinstance(value, ast.Subscript) and is_of_typing(value.value)
+    return is_generic and isinstance(value, ast.Subscript) and _get_last_name(value.value) in _TYPES
 
 
 def _classify_imports(module: PythonModule, added: set[Import], removed: set[Import]) -> PythonDifference:
@@ -134,9 +246,7 @@ def _find_statements(tree: ast.Module, start: int, end: int) -> tuple[int, int]:
     """Return the lines (0-indexed, exclusive end) of the statements of the top level that a range of lines touches."""
     first, last = start, end
     for statement in tree.body:
-        decorators = getattr(statement, "decorator_list", ())
-        above = min([statement.lineno, *(decorator.lineno for decorator in decorators)]) - 1
-        below = statement.end_lineno or statement.lineno
+        above, below = _get_first_line(statement), _get_end(statement)
         if above <= end and below >= start:
             first, last = min(first, above), max(last, below)
     return first, last
@@ -151,6 +261,7 @@ def _list_imports(tree: ast.Module) -> Iterator[Import]:
                 yield Import(name, f"{alias.name if alias.asname else name}:")
         elif isinstance(node, ast.ImportFrom):
             module = "." * node.level + (node.module or "")
+            module = "typing" if module in TYPING else module
             for alias in node.names:
                 yield Import(alias.asname or alias.name, f"{module}:{alias.name}")
 
@@ -185,9 +296,13 @@ class _AnnotationRemover(ast.NodeTransformer):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
         node.type_params = []  # type: ignore[attr-defined]  # since Python 3.12
         bases = {_get_last_name(base.value if isinstance(base, ast.Subscript) else base) for base in node.bases}
+        node.bases = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+        node.bases = [base for base in node.bases if _get_last_name(base) != "Generic"]
         self._fields.append(bool(node.decorator_list or node.keywords or bases - _PLAIN_BASES))
         self.generic_visit(node)
         self._fields.pop()
+        if _is_protocol(node):
+            node.body = []
         return node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Function | None:
@@ -224,7 +339,9 @@ class _AnnotationRemover(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
         is_cast = _get_last_name(node.func) == "cast" and len(node.args) == 2 and not node.keywords
-        return node.args[1] if is_cast and _is_of_typing(node.func) else node
+        if _is_type_variable(node):
+            node.args, node.keywords = node.args[:1], []  # the bounds of a type variable
+        return node.args[1] if is_cast and is_of_typing(node.func) else node
 
 
 class _ImportRemover(ast.NodeTransformer):
@@ -244,8 +361,5 @@ def _get_last_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _is_of_typing(function: ast.expr) -> bool:
-    """Return True for `cast` alone, or as an attribute of a module for types, as other objects have a `cast`, too."""
-    if isinstance(function, ast.Attribute):
-        return isinstance(function.value, ast.Name) and function.value.id in {"typing", "t", "typing_extensions"}
-    return True
+def _is_generic(base: ast.expr) -> bool:
+    return isinstance(base, ast.Subscript) and _get_last_name(base.value) == "Generic"

@@ -49,13 +49,14 @@ class RunRecord(Struct, frozen=True):
 
     @property
     def failures(self) -> list[TestEnd]:
-        """The ends of what failed, in their order."""
-        return [end for end in self.ends if end.outcome == "failed"]
+        """The ends of what failed, in their order, but for what a runner then tried again and that passed."""
+        last = {(end.test, end.phase): end for end in self.ends}
+        return [end for end in last.values() if end.outcome == "failed"]
 
     @property
     def passed_tests(self) -> frozenset[str]:
         """The tests that passed, and did not fail before or after it."""
-        failed = {end.test for end in self.ends if end.outcome == "failed"}
+        failed = {end.test for end in self.failures}
         return frozenset(end.test for end in self.ends if end.outcome == "passed" and end.test not in failed)
 
     def find_tests(self, path: str, lines: Collection[int]) -> frozenset[str]:

@@ -17,6 +17,7 @@ from core.proof.runs.variant_runs import VariantResult, VariantRuns
 
 NO_TESTS: Final = "The check ran no test."
 UNSEEN_TESTS: Final = "The check says that tests passed, but none was seen to run."
+HIDES: Final = "The check passes, though a test that it ran fails."
 FAILS: Final = "The check fails over these changes."
 FAILS_ANYHOW: Final = "The check fails, without these changes too."
 SLOW: Final = "the check takes more than {:.0f} s"
@@ -55,8 +56,10 @@ async def run_base(
     first = await runs.run(has_lines=True, seconds=limit)
     if first.result.timed_out:
         return BaseRun(seconds=limit, unknown=SLOW.format(suite_seconds))
-    if first.record.collected == 0 or first.is_unclear:
+    if (first.record.collected == 0 or first.is_unclear) and not first.record.failures:
         return BaseRun(problem=NO_TESTS)
+    if first.result.exit_code == 0 and first.record.failures:
+        return BaseRun(failing=frozenset(end.test for end in first.record.failures), problem=HIDES)
     if runs.check.records_tests and first.is_green and first.record.was_cut_off:
         return BaseRun(problem=UNSEEN_TESTS)
     unknown = ""

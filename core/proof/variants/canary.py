@@ -41,14 +41,14 @@ def choose_canaries(
 
 
 async def is_noticed(canary: Canary, text: ChangedText, runs: VariantRuns, seconds: float) -> bool:
-    """Return True if a test fails. Raises `AgentTuiError`."""
+    """Return True if a test fails, and the check says so. Raises `AgentTuiError`."""
     lines = text.pending.split(b"\n")
     lines.insert(canary.line - 1, f"{canary.indentation}{_FAULT}".encode())
     variant = FileVariant(b"\n".join(lines), text.change.pending.mode)
     result = await runs.run({canary.path: variant}, tests=canary.tests, is_brief=True, seconds=seconds)
-    if result.record.ends:
-        return any(end.phase in ("setup", "call") for end in result.record.failures)
-    return not result.is_green
+    if result.result.exit_code == 0:
+        return False
+    return not result.record.ends or any(end.phase in ("setup", "call") for end in result.record.failures)
 
 
 def _list_places(text: ChangedText, record: RunRecord) -> Iterator[Canary]:

@@ -56,6 +56,64 @@ def test_what_a_hunk_of_python_changes(base, pending, wanted):
     assert set(kinds(changed("src/a.py", base, pending))) == {wanted}
 
 
+METHOD = "class A(B):\n    def f(self, x):\n        {}\n"
+
+
+@pytest.mark.parametrize(
+    ("base", "pending", "wanted"),
+    [
+        (METHOD.format("super(A, self).f()"), METHOD.format("super().f()"), "format"),
+        (METHOD.format("super(B, self).f()"), METHOD.format("super().f()"), "code"),
+        (METHOD.format("super(A, x).f()"), METHOD.format("super().f()"), "code"),
+        (METHOD.format("return lambda: super(A, self).f()"), METHOD.format("return lambda: super().f()"), "code"),
+        ("class A(object):\n    x = 1\n", "class A:\n    x = 1\n", "format"),
+        ("x = '%s: %r' % (a, b)\n", "x = f'{a}: {b!r}'\n", "format"),
+        ("x = '%s: %r' % (a, b)\n", "x = f'{b}: {a!r}'\n", "code"),
+        ("x = '%s: %d' % (a, b)\n", "x = f'{a}: {b}'\n", "code"),
+        ("x = '%s' % a\n", "x = f'{a}'\n", "code"),
+        ("x = '100 %% of %s' % (a,)\n", "x = f'100 % of {a}'\n", "format"),
+        ("x = '{}, {}'.format(a, b)\n", "x = f'{a}, {b}'\n", "format"),
+        ("x = '{1}, {0!r}'.format(a, b)\n", "x = f'{b}, {a!r}'\n", "format"),
+        ("x = '{{{a}}}'.format(a=b)\n", "x = f'{{{b}}}'\n", "format"),
+        ("x = '{:>3}'.format(a)\n", "x = f'{a}'\n", "code"),
+        ("x = '{}'.format(a)\n", "x = f'{a}.'\n", "code"),
+        ("x = '{}'.format(*a)\n", "x = f'{a}'\n", "code"),
+        ("X = t.Union[str, t.List[int]]\n", "X = str | list[int]\n", "format"),
+        ("X = t.Optional[str]\n", "X = str | None\n", "format"),
+        ("X = t.Optional[str]\n", "X = str | bytes\n", "code"),
+        ("class List: ...\nX = List[int]\n", "class List: ...\nX = list[int]\n", "code"),
+        ("x = 1\n", "X = t.Union[str, int]\nx = 1\n", "types"),
+        ("f(X)\n", "X = t.Union[str, int]\nf(X)\n", "code"),
+        ("X = t.Union[str, int]\nx = 1\n", "x = 1\n", "code"),
+        ("T = t.TypeVar('T', bound=A)\n", "T = t.TypeVar('T', bound='B')\n", "types"),
+        ("class A(B):\n    x = 1\n", "class A(B, t.Generic[T]):\n    x = 1\n", "types"),
+        ("try:\n    f()\nexcept IOError:\n    g()\n", "try:\n    f()\nexcept OSError:\n    g()\n", "format"),
+        ("x = u'a'.encode('utf-8')\n", "x = 'a'.encode()\n", "format"),
+        ("x = 'a'.encode('latin-1')\n", "x = 'a'.encode()\n", "code"),
+        ("if not a in b:\n    f()\n", "if a not in b:\n    f()\n", "format"),
+        ("if not a < b:\n    f()\n", "if a >= b:\n    f()\n", "code"),
+        (
+            "def f(a):\n    if a:\n        return 1\n    else:\n        return 2\n",
+            "def f(a):\n    if a:\n        return 1\n    return 2\n",
+            "format",
+        ),
+        (
+            "def f(a):\n    if a:\n        g()\n    else:\n        return 2\n",
+            "def f(a):\n    if a:\n        g()\n    return 2\n",
+            "code",
+        ),
+        ("def f(a):\n    b = a + 1\n    return b\n", "def f(a):\n    c = a + 1\n    return c\n", "rename"),
+        ("def f(a):\n    b = a + 1\n    return b\n", "def f(a):\n    c = a + 1\n    return b\n", "code"),
+        ("def f(a):\n    b = a\n    return b\n", "def f(a):\n    a = a\n    return a\n", "code"),
+        ("def f(a):\n    return a\n", "def f(b):\n    return b\n", "code"),
+        ("def f():\n    b = 1\n    return locals()\n", "def f():\n    c = 1\n    return locals()\n", "code"),
+        ("from typing import Callable\n", "from collections.abc import Callable\n", "imports"),
+    ],
+)
+def test_another_spelling_is_no_code(base, pending, wanted):
+    assert set(kinds(changed("src/a.py", base, pending))) == {wanted}
+
+
 @pytest.mark.parametrize(
     ("path", "base", "pending", "wanted"),
     [

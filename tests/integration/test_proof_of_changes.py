@@ -1,0 +1,263 @@
+"""Proof of a change by real runs of pytest in a real box: the word for each hunk, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from core.proof.classes.uniform_edits import Place
+from core.proof.findings import describe_unrun, list_recorded
+from core.proof.hunk_classes import ChangedText
+from core.proof.prover import OUT_OF_TIME, PROBLEM, PROVES_NOTHING, ProofBudget, ProvenChange, Prover
+from core.proof.runs.commands import parse_command
+from core.proof.runs.variant_runs import VariantRuns
+from core.proof.variants.base_runs import FAILS, FAILS_ANYHOW, HIDES, NO_TESTS, UNSEEN_TESTS, UNSTEADY
+from core.protocol.evidence import CheckEvidence, HunkEvidence
+from tests.support.checked import make_checked_project
+from tests.support.open_session import session_in
+
+CHECK = "python -m pytest -q"
+BASE = """\
+def total(amount, limit):
+    return amount * 2
+
+
+def name(text):
+    return text.strip()
+
+
+def parts(text):
+    return text.split(",")
+
+
+def never(text):
+    return text
+"""
+PENDING = """\
+DISCOUNT = 3
+
+
+def total(amount, limit):
+    if amount >= limit:
+        return amount * 2 - DISCOUNT
+    return amount * 2
+
+
+def name(text):
+    text = text.replace("x", "")
+    return text.strip()
+
+
+def parts(text):
+    found = []
+    for part in text.split(","):
+        found = found + [part]
+    return found
+
+
+def never(text):
+    text = text.lower()
+    return text
+"""
+TESTS = """\
+from shop.price import name, parts, total
+
+
+def test_total():
+    assert total(3, 10) == 6
+
+
+def test_name():
+    assert name(" a ") == "a"
+
+
+def test_parts():
+    assert parts("a,b") == ["a", "b"]
+    assert parts("a") == ["a"]
+"""
+NEW_TEST = f"{TESTS}\n\ndef test_discount():\n    assert total(10, 10) == 17\n    assert total(11, 10) == 19\n"
+FILES = {"shop/price.py": PENDING, "tests/test_price.py": NEW_TEST}
+BUDGET = ProofBudget(seconds=300, flaky=frozenset())
+
+
+class Report:
+    """All evidence in the order in which it came."""
+
+    def __init__(self) -> None:
+        self.hunks: list[HunkEvidence] = []
+        self.checks: list[CheckEvidence] = []
+        self.has_run = asyncio.Event()
+
+    def report_hunk(self, evidence: HunkEvidence) -> None:
+        self.hunks.append(evidence)
+
+    def report_check(self, evidence: CheckEvidence) -> None:
+        self.checks.append(evidence)
+        if evidence.tests:
+            self.has_run.set()
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch) -> Path:
+    root = make_checked_project(tmp_path, monkeypatch)
+    (root / "shop/price.py").write_text(BASE)
+    (root / "tests/test_price.py").write_text(TESTS)
+    return root
+
+
+class Changed:
+    """A session with a change, and the directory of its runs."""
+
+    def __init__(self, texts: list[ChangedText], runs: VariantRuns, directory: Path) -> None:
+        self.texts, self.runs, self.directory = texts, runs, directory
+
+    async def prove(
+        self,
+        budget: ProofBudget = BUDGET,
+        known: Mapping[Place, HunkEvidence] | None = None,
+        report: Report | None = None,
+    ) -> ProvenChange:
+        return await Prover(self.texts, self.runs, CHECK, budget, report or Report(), known).prove()
+
+
+@contextlib.asynccontextmanager
+async def changed(project: Path, files: Mapping[str, str], command: str = CHECK) -> AsyncIterator[Changed]:
+    async with session_in(project) as (engine, name):
+        session = engine._sessions[name]
+        for path, text in files.items():
+            session.shadow.write(path, text.encode())
+        await session.terminal.find_box()
+        texts = [
+            ChangedText(change, session.shadow.read_base(change), session.shadow.read(path) or b"")
+            for path, change in session.review.changes.items()
+        ]
+        host = session.terminal.host
+        runs = VariantRuns(host, dict(session.review.changes), parse_command(command), list_recorded(texts))
+        try:
+            await runs.open()
+            yield Changed(texts, runs, host.directory)
+        finally:
+            await runs.close()
+
+
+def words(proven: ProvenChange) -> list[tuple[str, str]]:
+    return [(hunk.executed, hunk.needed) for hunk in proven.hunks if hunk.kind == "code"]
+
+
+async def test_each_hunk_has_its_word_and_a_later_proof_keeps_it(project):
+    report = Report()
+    async with changed(project, FILES) as change:
+        proven = await change.prove(report=report)
+        constant, total, name, parts, never = (hunk for hunk in proven.hunks if hunk.kind == "code")
+        assert words(proven) == [
+            ("import", "checked"),
+            ("all", "checked"),
+            ("all", "unnoticed"),
+            ("all", "same"),
+            ("none", "unnoticed"),
+        ]
+        test = "tests/test_price.py::test_discount"
+        assert (total.by_tests, total.message) == ((test,), "assert 20 == 17")
+        assert constant.group == (constant.hunk, total.hunk)
+        assert set(total.depends_on) == set(FILES)
+        assert name.depends_on == never.depends_on == ()
+        assert len(never.not_run) == 1
+        assert [(mutant.old, mutant.is_noticed) for mutant in total.mutants] == [(">=", True), ("2", True)]
+        assert all(mutant.is_noticed for mutant in parts.mutants)
+        check = proven.check
+        assert (check.tests, check.canary, check.problem, check.red_new) == (4, "noticed", "", (test,))
+        assert [hunk.kind for hunk in report.hunks[: len(proven.hunks)]] == [hunk.kind for hunk in proven.hunks]
+        assert report.checks[-1] == check
+        again = await change.prove(known={(hunk.path, hunk.hunk): hunk for hunk in proven.hunks})
+        assert words(again) == words(proven)
+        assert again.check.runs - check.runs < check.runs / 2
+    assert not [*change.directory.glob("proof*")]
+
+
+async def test_what_needs_no_run_is_told_without_one(project):
+    async with changed(project, FILES | {"conftest.py": "", "tests/test_price.py": ""}) as change:
+        check, hunks = describe_unrun(change.texts)
+        assert {hunk.kind for hunk in hunks} == {"code", "test", "steering"}
+        assert check.command == ""
+        assert [words for _, words in check.weakened] == [
+            f"test_{name} was deleted" for name in ("total", "name", "parts")
+        ]
+        assert change.runs.count == 0
+
+
+EXITS = """
+import os
+
+
+def pytest_cmdline_main(config):
+    print("3 passed in 0.1s", flush=True)
+    os._exit(0)
+"""
+REWRITES = """
+import pytest
+
+
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    report.get_result().outcome = "passed"
+"""
+SUCCEEDS = "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n"
+ODD = """
+import os
+import time
+
+import pytest
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_odd(number):
+    assert (time.time_ns() >> 20) % 2
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "budget", "problem", "unknown"),
+    [
+        ({"tests/test_price.py": NEW_TEST.replace("17", "18")}, BUDGET, FAILS, PROBLEM),
+        ({"tests/test_price.py": "import nothing\n"}, BUDGET, FAILS, PROBLEM),
+        ({"tests/test_price.py": "x = 1\n"}, BUDGET, NO_TESTS, PROBLEM),
+        ({"conftest.py": EXITS}, BUDGET, UNSEEN_TESTS, PROBLEM),
+        ({"conftest.py": REWRITES}, BUDGET, PROVES_NOTHING, PROBLEM),
+        ({"conftest.py": REWRITES, "shop/price.py": BASE}, BUDGET, HIDES, PROBLEM),
+        ({"conftest.py": SUCCEEDS}, BUDGET, PROVES_NOTHING, PROBLEM),
+        ({}, ProofBudget(suite_seconds=0.001, flaky=frozenset()), "", "the check takes more than 0 s"),
+        ({}, ProofBudget(seconds=0, flaky=frozenset()), "", OUT_OF_TIME),
+        ({"tests/test_odd.py": ODD}, ProofBudget(), "", UNSTEADY),
+    ],
+)
+async def test_a_check_that_does_not_tell_ends_in_the_reason(project, files, budget, problem, unknown):
+    async with changed(project, FILES | files) as change:
+        proven = await change.prove(budget)
+    assert proven.check.problem == problem
+    assert {hunk.unknown for hunk in proven.hunks if hunk.kind == "code"} <= {unknown}
+
+
+async def test_a_check_that_failed_before_proves_nothing_where_its_tests_have_no_names(project):
+    (project / "shop/broken.py").write_text("x = (\n")
+    async with changed(project, FILES, "python -m compileall -q shop") as change:
+        proven = await change.prove()
+    assert proven.check.problem == FAILS_ANYHOW
+
+
+async def test_a_proof_that_is_cancelled_leaves_nothing(project):
+    async with changed(project, FILES) as change:
+        report = Report()
+        proving = asyncio.create_task(change.prove(report=report))
+        await asyncio.wait_for(report.has_run.wait(), 60)
+        proving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await proving
+        assert proving.cancelled()
+        count = change.runs.count
+    assert not [*change.directory.glob("proof*")]
+    assert change.runs.count == count
