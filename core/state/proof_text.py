@@ -52,7 +52,7 @@ def list_proof_rows(proof: ProofState, changes: Iterable[Change]) -> list[ProofR
         for change, hunk, judgement in iterate_judgements(proof, changes)
         if judgement is not None
     )
-    return sorted(rows, key=lambda row: row.judgement.rank)
+    return sorted(rows, key=lambda row: row.judgement.reading_order)
 
 
 def describe_check(check: CheckEvidence) -> str:
