@@ -41,7 +41,8 @@ class ProofRow(NamedTuple):
     def format(self) -> str:
         """Format as `shop/price.py:41  never ran  no test reaches line 41`."""
         judgement = self.judgement
-        detail = to_one_line(f"{_STALE if judgement.is_stale else ''}{judgement.detail}")
+        facts = " · ".join(filter(None, (judgement.contract, judgement.detail)))
+        detail = to_one_line(f"{_STALE if judgement.is_stale else ''}{facts}")
         return f"{self.place:<{MAX_PLACE}}  {judgement.text:<22}  {detail}".rstrip()
 
 
