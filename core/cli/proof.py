@@ -22,13 +22,12 @@ from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.client import Client
 from core.protocol.paths import is_named_by
 from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.state.proof_text import format_proof, has_doubts, list_proof_rows
 from core.state.session import SessionState
-from core.transports.session_client import SessionView, require_ack
+from core.transports.session_client import prove_pending
 
 PROOF_USAGE: Final = """\
 agent-tui proof [PATH ...] [--check COMMAND] [--seconds N] [--accept]
@@ -116,16 +115,6 @@ async def _prove(work: SessionChanges, arguments: ProofArguments) -> int:
     finally:
         loop.remove_signal_handler(signal.SIGINT)
     return await _report(work, arguments, chosen, end)
-
-
-async def prove_pending(client: Client, view: SessionView, request: cmd.ChangesProve) -> ev.ProofFinished:
-    """Prove what is pending, and return the end of the proof. Raises `CommandRejected`."""
-    proof = view.state.review.proof
-    last = proof.finished
-    require_ack(await client.submit(request))
-    await view.wait_until(lambda: proof.finished is not None and proof.finished is not last)
-    assert proof.finished is not None
-    return proof.finished
 
 
 async def _report(

@@ -142,7 +142,7 @@ class ProofSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     proof after the first run of the check."""
 
     off: bool = False
-    seconds: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 60
 
 
 class EditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

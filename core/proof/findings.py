@@ -133,7 +133,8 @@ class Findings:
             for path, text in self.texts.items()
             if is_test_file(path) and not text.change.binary
         }
-        return tuple((f"{test.path}:{test.line}", test.describe()) for test in find_weakened_tests(sides))
+        weakened = (test for test in find_weakened_tests(sides) if test.weakness != "other_expectation")
+        return tuple((f"{test.path}:{test.line}", test.describe()) for test in weakened)
 
 
 def describe_unrun(texts: Sequence[ChangedText]) -> tuple[CheckEvidence, tuple[HunkEvidence, ...]]:

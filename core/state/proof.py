@@ -1,4 +1,4 @@
-"""What the check says about each pending hunk, folded from its evidence, and the words for it, for all front ends.
+"""The word of the check on each pending hunk, folded from its evidence, and its wording for all front ends.
 
 The words are never a percentage. *Checked* means that a test fails without the hunk, by what the test compares; that
 tests run its lines says nothing by itself. Evidence is kept by hunk, whose id depends on its content; when a file on
@@ -52,7 +52,7 @@ TESTABLE: Final = frozenset[Word]({"never_ran", "unnoticed", "used", "gap"})
 
 
 class Judgement(NamedTuple):
-    """What is known of one hunk, in words: `text` is the verdict, `detail` the reason for it. `is_stale`: it is about
+    """The knowledge of one hunk, in words: `text` is the verdict, `detail` the reason for it. `is_stale`: it is about
     an earlier text. `is_proven`: it may be accepted together with others that are. `loss`: what happens if it is
     rejected, "" = that was not tried. `contract`: what it changes that code elsewhere relies on, "" = nothing."""
 

@@ -95,7 +95,7 @@ def _list_problems(check: CheckEvidence) -> Iterator[str]:
 
 
 class ActionableEvidence(NamedTuple):
-    """What an author can act on: hunks that no test notices, and tests that check less, each in one line."""
+    """The evidence that an author can act on: unnoticed hunks, and tests that check less, each in one line."""
 
     command: str
     unnoticed: tuple[str, ...] = ()

@@ -51,7 +51,7 @@ class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class HunkReport(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What the project's check says about a pending hunk, by the id of the hunk; `line`: its first one in the pending
+    """The word of the project's check on a pending hunk, by the id of the hunk; `line`: its first one in the pending
     file. `text` and `detail`: the verdict in words; `stale`: a file that it depended on was edited since; `proven`: it
     may be accepted together with others that are."""
 

@@ -33,7 +33,6 @@ from core.cli.print_mode.printer import (
     read_schema,
 )
 from core.cli.print_mode.shown_arguments import hide_arguments
-from core.cli.proof import prove_pending
 from core.cli.review_output import collect_errors, explain_left, format_left
 from core.cli.streams import read_input
 from core.clock import monotonic, now_ms, pause
@@ -61,7 +60,7 @@ from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
 from core.transports.response import Response, build_aside_response, build_refusal, build_response
-from core.transports.session_client import SessionAttachments, SessionView, require_ack
+from core.transports.session_client import SessionAttachments, SessionView, prove_pending, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

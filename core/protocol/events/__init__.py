@@ -18,7 +18,6 @@ from core.protocol.base import ModeName as ModeName
 from core.protocol.base import ToolStatus as ToolStatus
 from core.protocol.base import TurnEnd as TurnEnd
 from core.protocol.events.debug import *
-from core.protocol.events.proof import *
 from core.protocol.events.proposals import *
 from core.protocol.events.session import *
 from core.protocol.events.turn import *
