@@ -16,11 +16,12 @@ from core.proof.classes.uniform_edits import Place
 from core.proof.classes.weakened_tests import find_weakened_tests
 from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.proof.runs.records import RunRecord
+from core.proof.runs.v8_coverage import ENDINGS
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.review import is_prose
 from core.shell.verification.steering_files import is_test_file
 
-_RECORDED: Final = (".py",)
+_RECORDED: Final = (".py", *ENDINGS)
 
 
 class ProofReport(Protocol):
@@ -88,7 +89,7 @@ class Findings:
     def find_dependencies(self, tests: Collection[str], record: RunRecord) -> tuple[str, ...]:
         """Return the changed files on which a verdict depends that these tests give; () = all of them. A file whose
         lines are not recorded may be read by any test."""
-        files = [record.lines.get(test, {}) for test in tests]
+        files = [record.lines.get(test) or record.lines.get(test.partition("::")[0], {}) for test in tests]
         if not files or not all(files):
             return ()
         recorded = list_recorded(self.texts.values())

@@ -282,9 +282,8 @@ class Prover:
         self._findings.update(place, **fields)
 
     def _find_execution(self, place: Place) -> HunkExecution:
-        text = self._texts[place[0]]
-        is_python = place[0].endswith(_PYTHON)
-        executable = list_executable_lines(text.pending.decode("utf-8", "replace")) if is_python else None
+        text = self._texts[place[0]].pending.decode("utf-8", "replace")
+        executable = list_executable_lines(place[0], text)
         return find_execution(self._base.record, place[0], self._hunks[place], executable)
 
     def _read_lines(self, place: Place) -> HunkLines:

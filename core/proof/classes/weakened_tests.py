@@ -25,7 +25,7 @@ _TEST_NAME: Final = compile_lazily(r"test\w*|Test\w*|\w+_test|it_\w+|should_\w+|
 _CALLED_TEST: Final = compile_lazily(r"(?:it|test|specify)(?:\.\w+)*")
 _ASSERTION: Final = compile_lazily(
     r"\bassert\w*!?(?=[\s(.])|\bexpect\w*\(|\bpytest\.(?:raises|warns|fail|approx)\b|\.should\b"
-    r"|\bt\.(?:Error|Fatal|Fail)\w*\(|\brequire\.\w+\(|\bverify\("
+    r"|\bt\.(?:Error|Fatal|Fail|equal|deep|same|strict|ok|not|throws|doesNotThrow|is|truthy|falsy|match|fail)\w*\(|\brequire\.\w+\(|\bverify\("
 )
 _SKIP: Final = compile_lazily(
     r"\bskip\w*\b|\bxfail\b|\bexpectedFailure\b|\b(?:it|test|describe)\.(?:todo|fixme)\b|\bx(?:it|test|describe)\("
