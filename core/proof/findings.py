@@ -43,11 +43,10 @@ class Findings:
         known: Mapping[Place, HunkEvidence] | None = None,
     ) -> None:
         self.texts = {text.change.path: text for text in texts}
-        self.hunk_by_place = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
         self._report = report
         self.known = {place: evidence for place, evidence in (known or {}).items() if _holds(evidence)}
         self.classes = classify_hunks(texts)
-        self.evidence = {place: self._begin(place) for place in self.hunk_by_place}
+        self.evidence = {place: self._begin(place) for place in self.classes}
         self.check = CheckEvidence(
             command=command,
             steering=tuple(path for path in self.texts if self.get_kind(path) == "steering"),
