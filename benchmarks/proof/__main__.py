@@ -12,6 +12,7 @@ import asyncio
 import os
 import random
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -148,7 +149,9 @@ def find_reasons(proven: ProvenChange, texts: Sequence[ChangedText], fault: Faul
         if any(not mutant.is_noticed for mutant in alive):
             details.append("mutant")
         if not flags and not details:
-            others.append(f"{hunk.executed}, {hunk.needed} {hunk.unknown} by {hunk.by_tests[:1]} {hunk.message}")
+            others.append(
+                f"{hunk.kind} {hunk.executed}, {hunk.needed} {hunk.unknown} by {hunk.by_tests[:1]} {hunk.message}"
+            )
     return Findings(tuple(flags), tuple(details), tuple(others))
 
 
@@ -174,6 +177,8 @@ class Evaluation:
     async def run(self) -> None:
         with tempfile.TemporaryDirectory() as name:
             clone = Clone(self._options.repository.resolve(), Path(name))
+            if self._options.copy is not None:
+                shutil.copytree(self._options.copy, clone.root / self._options.copy.name, symlinks=True)
             for commit in clone.list_commits(self._options.skip):
                 if len(self._times) >= self._options.commits:
                     break
@@ -248,6 +253,7 @@ def main() -> None:
     parser.add_argument("--check", default="python -m pytest -q")
     parser.add_argument("--seconds", type=float, default=60.0, help="the budget of one proof")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--copy", type=Path, help="a directory to have in the clone, such as node_modules")
     parser.add_argument("--skip", type=int, default=0, help="the newest commits that are left out")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as state:

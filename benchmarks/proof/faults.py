@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
+from core.proof.classes.path_kinds import classify_file
 from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.proof.variants.mutants import list_mutations
 from core.protocol.review import Hunk
@@ -20,6 +21,8 @@ from core.shell.verification.steering_files import is_test_file
 Files = Mapping[str, bytes | None]  # by path; None = the file is deleted
 
 _ASSERT: Final = re.compile(rb"^(\s+)(assert\b[^\n]*|self\.assert\w+\([^\n]*\))$", re.MULTILINE)
+_JS_ASSERT: Final = re.compile(rb"^(\s+)((?:t|assert)\.\w+\([^\n]*\);?)$", re.MULTILINE)
+_JS_TEST: Final = re.compile(rb"^(\s*)test\(", re.MULTILINE)
 _TEST: Final = re.compile(rb"^(\s*)def (test_\w+)\(", re.MULTILINE)
 _STATEMENT: Final = re.compile(
     r"^(\s+)(?!return|raise|if|for|while|with|try|def|class|else|elif|except|pass|import|from|@|#)\S.*[^,:(\[{\\]$"
@@ -95,7 +98,7 @@ def seed(
         path, data, line = second
         yield Fault("second place", {**files, path: data}, (path, line))
     root = "tests/conftest.py" if any(text.change.path.startswith("tests/") for text in tests) else "conftest.py"
-    for fault in small[:1]:
+    for fault in small[:1] if any(text.change.path.endswith(".py") for text in tests) else []:
         for kind, content in (("prints passed", _FORGED_EXIT), ("rewrites results", _FORGED_TEXT)):
             forged = {**files, root: read(root) + content, fault.path: fault.data}
             yield Fault(f"forged: {kind}", forged, fault.place, fault.old, fault.new)
@@ -144,11 +147,13 @@ def _changed(text: ChangedText) -> list[Hunk]:
 
 
 def _strip_asserts(data: bytes, hunks: list[Hunk]) -> bytes:
-    return _edit_lines(data, hunks, lambda block: _ASSERT.sub(rb"\1pass", block))
+    return _edit_lines(data, hunks, lambda block: _JS_ASSERT.sub(rb"\1", _ASSERT.sub(rb"\1pass", block)))
 
 
 def _skip_test(data: bytes, hunks: list[Hunk]) -> bytes:
     skipped = _edit_lines(data, hunks, lambda block: _TEST.sub(rb"\1@pytest.mark.skip\n\1def \2(", block))
+    if skipped == data:
+        return _edit_lines(data, hunks, lambda block: _JS_TEST.sub(rb"\1test.skip(", block))
     return skipped if skipped == data or b"import pytest" in data else b"import pytest\n" + skipped
 
 
@@ -169,7 +174,7 @@ def _edit_second_place(
     texts: list[ChangedText], source: random.Random, read: Callable[[str], bytes]
 ) -> tuple[str, bytes, int] | None:
     """Make a small change in a line of a changed file that the commit did not touch."""
-    candidates = [text for text in texts if text.change.path.endswith(".py") and not is_test_file(text.change.path)]
+    candidates = [text for text in texts if classify_file(text.change.path, "") == "code"]
     source.shuffle(candidates)
     for text in candidates:
         content = text.pending.decode("utf-8", "replace")

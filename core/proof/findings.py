@@ -14,14 +14,15 @@ from msgspec.structs import replace
 from core.proof.classes.contracts import find_contracts, find_file_contract
 from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.uniform_edits import Place
-from core.proof.classes.weakened_tests import find_weakened_tests
+from core.proof.classes.weakened_tests import WeakenedTest, find_weakened_tests
 from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.proof.runs.records import RunRecord
+from core.proof.runs.v8_coverage import ENDINGS
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.review import is_prose
 from core.shell.verification.steering_files import is_test_file
 
-_RECORDED: Final = (".py",)
+_RECORDED: Final = (".py", *ENDINGS)
 
 
 class ProofReport(Protocol):
@@ -43,12 +44,11 @@ class Findings:
         known: Mapping[Place, HunkEvidence] | None = None,
     ) -> None:
         self.texts = {text.change.path: text for text in texts}
-        self.hunk_by_place = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
         self._report = report
         self.known = {place: evidence for place, evidence in (known or {}).items() if _holds(evidence)}
         self.classes = classify_hunks(texts)
         self._contracts = self._find_contracts()
-        self.evidence = {place: self._begin(place) for place in self.hunk_by_place}
+        self.evidence = {place: self._begin(place) for place in self.classes}
         self.check = CheckEvidence(
             command=command,
             steering=tuple(path for path in self.texts if self.get_kind(path) == "steering"),
@@ -90,7 +90,7 @@ class Findings:
     def find_dependencies(self, tests: Collection[str], record: RunRecord) -> tuple[str, ...]:
         """Return the changed files on which a verdict depends that these tests give; () = all of them. A file whose
         lines are not recorded may be read by any test."""
-        files = [record.lines.get(test, {}) for test in tests]
+        files = [record.lines.get(test) or record.lines.get(test.partition("::")[0], {}) for test in tests]
         if not files or not all(files):
             return ()
         recorded = list_recorded(self.texts.values())
@@ -134,7 +134,16 @@ class Findings:
             if is_test_file(path) and not text.change.binary
         }
         weakened = (test for test in find_weakened_tests(sides) if test.weakness != "other_expectation")
-        return tuple((f"{test.path}:{test.line}", test.describe()) for test in weakened)
+        return tuple((f"{test.path}:{self._find_touched_line(test)}", test.describe()) for test in weakened)
+
+    def _find_touched_line(self, test: WeakenedTest) -> int:
+        """Return the first line of a test that a hunk touches, that of the test if none does."""
+        hunks = self.texts[test.path].change.hunks
+        if test.weakness == "deleted":
+            starts = (max(hunk.old_start, test.line) for hunk in hunks if hunk.old_start + hunk.old_lines > test.line)
+        else:
+            starts = (max(hunk.new_start, test.line) for hunk in hunks if hunk.new_start + hunk.new_lines >= test.line)
+        return next((line for line in starts if line <= test.end + 1), test.line)
 
 
 def describe_unrun(texts: Sequence[ChangedText]) -> tuple[CheckEvidence, tuple[HunkEvidence, ...]]:

@@ -7,7 +7,8 @@ stopped was not for nothing.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -19,22 +20,25 @@ from core.proof.classes.uniform_edits import Place
 from core.proof.findings import Findings, ProofReport
 from core.proof.hunk_classes import ChangedText
 from core.proof.runs.executed_lines import HunkExecution, find_execution, list_executable_lines
+from core.proof.runs.records import ANY_TEST, IMPORT
 from core.proof.runs.variant_runs import VariantRuns
-from core.proof.variants.ablation import Ablation, Ablator
+from core.proof.variants.ablation import MOST_SELECTED, Ablation, Ablator
 from core.proof.variants.base_runs import BaseRun, run_base
 from core.proof.variants.canary import choose_canaries, is_noticed
 from core.proof.variants.linked_hunks import HunkLines, find_group, find_missing_name, find_users, is_small_edit
-from core.proof.variants.mutants import Mutation, list_mutations
+from core.proof.variants.mutants import Mutation, list_mutations, list_removals
 from core.proof.variants.old_and_new import compare_old_and_new
 from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
 from core.shell.verification.steering_files import is_test_file
+from core.tasks import finish_in_thread
 
 LONG_SUITE: Final = 60.0  # seconds: a longer one is not run for each hunk
 MOST_HUNKS: Final = 25
 MOST_MUTANTS: Final = 12  # of a review
 MUTANTS_OF_HUNK: Final = 2
+REMOVALS_OF_HUNK: Final = 6
 _CANARIES: Final = 3
 _ROUNDS: Final = 3  # in which a group of hunks grows
 _PYTHON: Final = (".py",)
@@ -80,14 +84,18 @@ class Prover:
         report: ProofReport,
         known: Mapping[Place, HunkEvidence] | None = None,
     ) -> None:
-        self._findings = Findings(texts, command, report, known)
-        self._texts, self._hunks = self._findings.texts, self._findings.hunk_by_place
+        self._command, self._report, self._known = command, report, known
         self._runs, self._budget = runs, budget
+        self._findings = Findings((), command)
+        self._texts = {text.change.path: text for text in texts}
+        self._hunks = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
         self._deadline = 0.0
         self._base = BaseRun()
 
     async def prove(self) -> ProvenChange:
         """Prove what the budget allows; cancelling stops it. Raises `AgentTuiError` if nothing can be run."""
+        find = partial(Findings, tuple(self._texts.values()), self._command, self._report)
+        self._findings = await finish_in_thread(find, self._known)
         self._findings.report_all()
         await self._run_base()
         self._deadline = monotonic() + self._budget.seconds
@@ -142,7 +150,7 @@ class Prover:
     # the hunks
 
     async def _look_into_hunks(self) -> None:
-        executions = {place: self._find_execution(place) for place in self._findings.list_places("code")}
+        executions = await finish_in_thread(self._find_executions, self._findings.list_places("code"))
         for place, execution in executions.items():
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
         ablator = Ablator(self._runs, self._base, is_test_file)
@@ -235,11 +243,11 @@ class Prover:
             is_open = evidence.needed == "unnoticed" and not evidence.mutants and not evidence.group
             if not is_open or not execution.in_tests or is_small_edit(self._read_lines(place)):
                 continue
-            mutations = self._draw(place, execution)
+            mutations = self._draw(place, execution, has_removals=False)
             for mutation in mutations:
                 if monotonic() > self._deadline:
                     return
-                await self._try_mutation(place, mutation, execution.tests)
+                await self._try_mutation(place, mutation)
             mutants = self._findings.evidence[place].mutants
             if mutants and all(mutant.is_noticed for mutant in mutants):
                 self._update(place, needed="same")
@@ -250,27 +258,32 @@ class Prover:
             evidence = self._findings.evidence[place]
             if evidence.needed != "checked" or evidence.group or evidence.mutants:
                 continue
-            for mutation in self._draw(place, execution):
+            for mutation in self._draw(place, execution, has_removals=True):
                 if drawn >= MOST_MUTANTS or monotonic() > self._deadline:
                     return
                 drawn += 1
-                await self._try_mutation(place, mutation, evidence.by_tests)
+                await self._try_mutation(place, mutation)
 
-    def _draw(self, place: Place, execution: HunkExecution) -> list[Mutation]:
+    def _draw(self, place: Place, execution: HunkExecution, *, has_removals: bool) -> list[Mutation]:
+        """Draw changes of lines that tests execute, and, of a hunk with several functions, the body of each."""
         hunk = self._hunks[place]
-        lines = set(range(hunk.new_start, hunk.new_start + hunk.new_lines))
-        if execution.executed != "unknown":
-            lines &= execution.in_tests
+        own = frozenset(range(hunk.new_start, hunk.new_start + hunk.new_lines))
+        lines = own & execution.in_tests if execution.executed != "unknown" else own
         text = self._texts[place[0]].pending.decode("utf-8", "replace")
+        removals = list_removals(place[0], text, own) if has_removals else []
+        removals = [removal for removal in removals if removal.line in lines][:REMOVALS_OF_HUNK]
         mutations = list_mutations(place[0], text, lines)
         wanted = [one for one in mutations if (place[0], one.old, one.new) not in self._budget.dismissed]
-        return wanted[:MUTANTS_OF_HUNK]
+        return [*removals, *wanted[:MUTANTS_OF_HUNK]]
 
-    async def _try_mutation(self, place: Place, mutation: Mutation, tests: Collection[str]) -> None:
-        """Change a line. `tests`: those that run first; if none fails, the whole check decides."""
+    async def _try_mutation(self, place: Place, mutation: Mutation) -> None:
+        """Change a line. The tests that execute it run first; if none fails, the whole check decides."""
         text, evidence = self._texts[place[0]], self._findings.evidence[place]
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
-        result = await self._runs.run(variant, tests=frozenset(tests), is_brief=True, seconds=self._base.limit)
+        tests = self._base.record.find_tests(place[0], [mutation.line]) - {IMPORT, ANY_TEST}
+        if len(tests) > len(self._base.tests) * MOST_SELECTED:
+            tests = frozenset()
+        result = await self._runs.run(variant, tests=tests, is_brief=True, seconds=self._base.limit)
         if tests and (result.is_green or result.is_unclear):
             result = await self._runs.run(variant, is_brief=True, seconds=self._base.limit)
         by_test = next((end.test for end in result.record.failures), "")
@@ -285,11 +298,16 @@ class Prover:
     def _update(self, place: Place, **fields: object) -> None:
         self._findings.update(place, **fields)
 
-    def _find_execution(self, place: Place) -> HunkExecution:
-        text = self._texts[place[0]]
-        is_python = place[0].endswith(_PYTHON)
-        executable = list_executable_lines(text.pending.decode("utf-8", "replace")) if is_python else None
-        return find_execution(self._base.record, place[0], self._hunks[place], executable)
+    def _find_executions(self, places: Sequence[Place]) -> dict[Place, HunkExecution]:
+        executable = {
+            path: list_executable_lines(path, self._texts[path].pending.decode("utf-8", "replace"))
+            for path in {path for path, _ in places}
+        }
+        record = self._base.record
+        return {
+            (path, hunk): find_execution(record, path, self._hunks[path, hunk], executable[path])
+            for path, hunk in places
+        }
 
     def _read_lines(self, place: Place) -> HunkLines:
         text, hunk = self._texts[place[0]], self._hunks[place]

@@ -20,6 +20,13 @@ Runner = Literal["pytest", "unittest", "node", "other"]
 
 _PYTHON_PATH: Final = compile_lazily(r"(?<![\w])PYTHONPATH=")
 _PYTEST: Final = compile_lazily(r"(?:\S*/)?py\.?test")
+_SIGNS: Final = ("&&", ";", "|")  # of a shell, between commands
+_NODE: Final = compile_lazily(r"(?:\S*/)?node(?:js)?")
+_NODE_VALUES_TEXT: Final = """
+    -r --require --import --loader --experimental-loader --env-file --test-name-pattern --test-concurrency -C
+    --conditions --test-reporter --test-reporter-destination --test-timeout"""
+_NODE_VALUES: Final = frozenset(_NODE_VALUES_TEXT.split())
+_PATTERN: Final = compile_lazily(r"[\w./:*?\[\]{},-]+")
 _PYTHON: Final = compile_lazily(r"(?:\S*/)?python[\d.]*")
 _ASSIGNMENT: Final = compile_lazily(r"\w+=.*", re.DOTALL)
 _WITH_VALUE: Final = compile_lazily(r"-[kmnpcWoER]|--\w[\w-]*")
@@ -44,15 +51,24 @@ class CheckCommand(Struct, frozen=True):
 
     @property
     def records_tests(self) -> bool:
-        """True if a run by this runner can name its tests."""
+        """True if a run by this runner records its tests, and leaves some out."""
         return self.runner in ("pytest", "unittest")
+
+    @property
+    def takes_files(self) -> bool:
+        """True if it can run only some files of tests."""
+        return self.runner in ("pytest", "node")
 
     def build(self, files: Collection[str] = (), *, is_brief: bool = False) -> str:
         """Return the command for these files alone, () = for all. `is_brief`: it ends with the first failure."""
+        if self.runner == "node":
+            return " ".join([_join([*self.head, *self.options]), *(map(_quote, sorted(files) or self.paths))])
+        if self.runner == "unittest" and is_brief and self.head:
+            return with_recorder(_join([*self.head, "--failfast", *self.options]))
         if self.runner != "pytest":
             return with_recorder(self.text)
-        words = [*self.head, *self.options, *(["-x"] if is_brief else []), *(sorted(files) or self.paths)]
-        return with_recorder(_join(words))
+        words = [*self.head, *self.options, *(["-x"] if is_brief else [])]
+        return with_recorder(" ".join([_join(words), *(map(_quote, sorted(files) or self.paths))]))
 
 
 def parse_command(text: str) -> CheckCommand:
@@ -69,9 +85,12 @@ def parse_command(text: str) -> CheckCommand:
         if module[:1] == ["-m"] and module[1:] and _PYTEST.fullmatch(module[1]):
             return _parse_pytest(text, words, start + 3)
         if module == ["-m", "unittest"]:
-            return CheckCommand(text, "unittest")
-    if words[start : start + 2] == ["node", "--test"]:
-        return CheckCommand(text, "node")
+            is_plain = not any(sign in text for sign in _SIGNS)
+            return CheckCommand(
+                text, "unittest", tuple(words[: start + 3]) if is_plain else (), tuple(words[start + 3 :])
+            )
+    if _NODE.fullmatch(" ".join(words[start : start + 1])) and "--test" in words:
+        return _parse_node(text, words, start + 1)
     return CheckCommand(text, "other")
 
 
@@ -85,9 +104,24 @@ def _skip_launchers(words: Sequence[str]) -> int:
     return start
 
 
+def _parse_node(text: str, words: Sequence[str], start: int) -> CheckCommand:
+    """Split the words behind `node`. The shell expands patterns of paths, so these are left as they are."""
+    if any(sign in text for sign in _SIGNS):
+        return CheckCommand(text, "other")
+    options, paths = list[str](), list[str]()
+    rest = iter(words[start:])
+    for word in rest:
+        (options if word.startswith("-") else paths).append(word)
+        if word in _NODE_VALUES and (value := next(rest, None)) is not None:
+            options.append(value)
+    if not any(option.startswith("--test-reporter") for option in options):
+        options.append("--test-reporter=tap")
+    return CheckCommand(text, "node", tuple(words[:start]), tuple(options), tuple(paths))
+
+
 def _parse_pytest(text: str, words: Sequence[str], start: int) -> CheckCommand:
     """Split the words behind `pytest` into options and paths, unless a `cd` or another command is around them."""
-    if any(sign in text for sign in ("&&", ";", "|")):
+    if any(sign in text for sign in _SIGNS):
         return CheckCommand(text, "other")
     with_value = {option.removesuffix("=") for option in get_options(["pytest"]) if option.endswith("=")}
     options, paths = list[str](), list[str]()
@@ -100,6 +134,11 @@ def _parse_pytest(text: str, words: Sequence[str], start: int) -> CheckCommand:
         if word in with_value and (value := next(rest, None)) is not None:
             options.append(value)
     return CheckCommand(text, "pytest", tuple(words[:start]), tuple(options), tuple(paths))
+
+
+def _quote(path: str) -> str:
+    """Quote a path for a shell, which still has to expand patterns in it."""
+    return path if _PATTERN.fullmatch(path) else shlex.quote(path)
 
 
 def _join(words: Sequence[str]) -> str:

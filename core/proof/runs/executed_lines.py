@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from types import CodeType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from core.proof.runs.records import IMPORT, RunRecord
+from core.proof.runs.records import ANY_TEST, IMPORT, RunRecord
+from core.proof.runs.v8_coverage import ENDINGS
 from core.protocol.evidence import Executed
 from core.protocol.review import Hunk
+from core.syntax.grammars import parse_syntax
 from core.syntax.python_parser import compile_python
 
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_UNRUN: Final = frozenset({"import_statement", "interface_declaration", "type_alias_declaration", "comment"})
+_BLOCKS: Final = frozenset({"statement_block", "formal_parameters", "identifier"})
 NEIGHBOURS: Final = 3  # lines around a deletion that stand for it
 
 
@@ -41,7 +48,7 @@ def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collect
     executed: Executed = "part" if not_run else "all"
     if not in_tests:
         executed = "none" if not_run else "import"
-    return HunkExecution(executed, tests, tuple(sorted(not_run)) if hunk.new_lines else (), in_tests)
+    return HunkExecution(executed, tests - {ANY_TEST}, tuple(sorted(not_run)) if hunk.new_lines else (), in_tests)
 
 
 def _list_lines(hunk: Hunk, executable: Collection[int]) -> frozenset[int]:
@@ -59,10 +66,27 @@ def _list_lines(hunk: Hunk, executable: Collection[int]) -> frozenset[int]:
     return frozenset(near)
 
 
-def list_executable_lines(text: str) -> frozenset[int] | None:
-    """Return the lines of a Python module that can be executed, None = it can't be compiled here."""
-    code = compile_python(text)
-    return None if code is None else frozenset(_iterate_lines(code))
+def list_executable_lines(path: str, text: str) -> frozenset[int] | None:
+    """Return the lines of a file that can be executed, None = that is not known here."""
+    if path.endswith(".py"):
+        code = compile_python(text)
+        return None if code is None else frozenset(_iterate_lines(code))
+    root = parse_syntax(path, text) if path.endswith(ENDINGS) else None
+    return None if root is None else frozenset(_iterate_statements(root))
+
+
+def _iterate_statements(root: Node) -> Iterator[int]:
+    """Yield the lines on which statements of JavaScript begin."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if node.type in _UNRUN:
+            continue
+        if node.type.endswith(("_statement", "_declaration")) or (
+            node.type not in _BLOCKS and node.parent is not None and node.parent.type == "arrow_function"
+        ):
+            yield node.start_point[0] + 1
+        waiting.extend(node.named_children)
 
 
 def _iterate_lines(code: CodeType) -> Iterator[int]:

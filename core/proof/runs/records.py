@@ -20,6 +20,7 @@ from core.records import decode_json
 RECORDER: Final = Path(__file__).parents[1] / "inside"
 VARIABLE: Final = "AGENT_TUI_RECORD"
 IMPORT: Final = ""  # the name of the test to which lines outside of tests belong
+ANY_TEST: Final = "*"  # that of the test to which lines belong that ran in one of several
 _MOST_BYTES: Final = 256 << 20  # of one process
 
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]

@@ -25,7 +25,7 @@ _CRASHES_TEXT: Final = """
     NameError UnboundLocalError ImportError ModuleNotFoundError AttributeError TypeError SyntaxError IndentationError
     ReferenceError RecursionError"""
 _CRASHES: Final = frozenset(_CRASHES_TEXT.split())
-_MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
+MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
 _MOST_MESSAGE: Final = 200
 
 
@@ -51,7 +51,7 @@ class Ablator:
         """Run the check without these hunks, by path, which are taken out together. Raises `AgentTuiError`."""
         variants = {path: texts[path].take_out(out) for path, out in hunks.items()}
         tests = execution.tests
-        if tests and len(tests) <= len(self._base.tests) * _MOST_SELECTED:
+        if tests and len(tests) <= len(self._base.tests) * MOST_SELECTED:
             result = await self._runs.run(variants, tests=tests, is_brief=True, seconds=self._base.limit)
             if not result.is_green and not result.is_unclear:
                 return self._judge(result)

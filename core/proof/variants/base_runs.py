@@ -66,7 +66,8 @@ async def run_base(
     if flaky is None:
         second = await runs.run(seconds=limit)
         flaky = _find_flaky(first, second)
-        unknown = UNSTEADY if _differ_wholly(first, second, flaky) else ""
+        is_unsteady = _differ_wholly(first, second, flaky) or (flaky and not runs.check.records_tests)
+        unknown = UNSTEADY if is_unsteady else ""
     failing = {end.test for end in first.record.failures} - flaky
     known = frozenset[str]()
     is_red = bool(failing) or not (first.is_green or flaky)
@@ -74,8 +75,8 @@ async def run_base(
     if is_red and not unknown:
         old = await runs.run({text.change.path: text.take_out(text.change.hunks) for text in texts}, seconds=limit)
         known = frozenset(failing & {end.test for end in old.record.failures})
-        problem = "" if known and failing == known else FAILS
-        if not failing and not old.is_green and not old.is_unclear:
+        problem = "" if known and failing == known and runs.check.records_tests else FAILS
+        if (not failing or failing == known) and not old.is_green and not old.is_unclear and problem:
             problem = FAILS_ANYHOW
     runs.left_out = known | flaky
     return BaseRun(

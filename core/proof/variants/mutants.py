@@ -58,7 +58,7 @@ _MOST_LENGTH: Final = 40  # characters of a condition that is negated
 
 class Mutation(Struct, frozen=True, order=True):
     """One change of a file: the bytes `start` to `end` of its UTF-8 text become `new`. `rank`: the lower, the earlier
-    it is drawn; `line` is 1-indexed."""
+    it is drawn; `line` is 1-indexed. `replacement`: the new text, if `new` only describes it."""
 
     rank: int
     line: int
@@ -66,10 +66,11 @@ class Mutation(Struct, frozen=True, order=True):
     end: int
     old: str
     new: str
+    replacement: str = ""
 
     def apply(self, data: bytes) -> bytes:
         """Return the text with the change."""
-        return data[: self.start] + self.new.encode() + data[self.end :]
+        return data[: self.start] + (self.replacement or self.new).encode() + data[self.end :]
 
     def describe(self) -> str:
         """Describe it in a few characters: `>= → >`."""
@@ -85,6 +86,36 @@ def list_mutations(path: str, text: str, lines: Collection[int]) -> list[Mutatio
     for mutation in sorted(_iterate_mutations(root, frozenset(lines))):
         drawn.setdefault(mutation.line, mutation)
     return sorted(drawn.values())
+
+
+def list_removals(path: str, text: str, lines: Collection[int]) -> list[Mutation]:
+    """List the functions that lie in these lines, with each its body as what is removed; [] = there is at most one."""
+    root = parse_syntax(path, text)
+    if root is None or root.has_error:
+        return []
+    removals, waiting = list[Mutation](), [root]
+    while waiting:
+        node = waiting.pop()
+        if not _is_quiet(node):
+            waiting.extend(node.named_children)
+            if {node.start_point[0] + 1, node.end_point[0] + 1} <= set(lines):
+                removals += _remove_body(node)
+    return sorted(removals) if len(removals) > 1 else []
+
+
+def _remove_body(node: Node) -> Iterator[Mutation]:
+    """Yield the removal of the body of a function of Python or JavaScript that has one."""
+    body, name = node.child_by_field_name("body"), node.child_by_field_name("name")
+    if node.type not in _FUNCTIONS or body is None or name is None:
+        return
+    statements = [part for part in body.named_children if part.type not in ("comment", "pass_statement")]
+    if statements and statements[0].type == "expression_statement" and _read(statements[0])[:1] in "\"'.":
+        del statements[0]
+    if statements and body.type in ("block", "statement_block"):
+        start, end = statements[0], statements[-1]
+        empty = "pass" if body.type == "block" else ";"
+        line = start.start_point[0] + 1
+        yield Mutation(0, line, start.start_byte, end.end_byte, f"{_read(name)}()", "nothing", empty)
 
 
 def _iterate_mutations(root: Node, lines: frozenset[int]) -> Iterator[Mutation]:

@@ -98,6 +98,14 @@ class CleanLayer:
             self._layers.close(self._base.id, keep=False)
             self._base = None
 
+    def read(self, path: str) -> bytes:
+        """Return the text of a changed file as it is laid out; empty if it does not exist."""
+        for lower in self._lowers:
+            file = get_layer_path(lower, path)
+            if file.is_file():
+                return file.read_bytes()
+        return b""
+
     async def run(
         self, command: str, on_output: Callable[[str], None], options: CleanRunOptions | None = None
     ) -> CommandResult:

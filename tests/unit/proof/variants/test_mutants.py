@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from ast import PyCF_ONLY_AST
 
-from core.proof.variants.mutants import list_mutations
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.proof.variants.mutants import list_mutations, list_removals
 
 EVERYWHERE = range(1, 1_000)
 
@@ -63,3 +67,45 @@ def test_a_change_is_applied_at_its_place_whatever_stands_before_it():
     text = "é = '…'; x = a >= 2\n"
     (mutation,) = list_mutations("a.py", text, EVERYWHERE)
     assert mutation.apply(text.encode()).decode() == "é = '…'; x = a > 2\n"
+
+
+SHOP = """\
+class Shop:
+    def total(self, rows):
+        "The sum."
+        rows = [*rows]
+        return sum(rows)
+
+    def __repr__(self):
+        return "Shop"
+
+    def later(self):
+        ...
+
+async def rate(x):
+    return x
+"""
+
+
+def test_the_bodies_of_several_functions_are_removed_one_by_one():
+    removals = list_removals("a.py", SHOP, EVERYWHERE)
+    assert [(removal.describe(), removal.line) for removal in removals] == [
+        ("total() → nothing", 4),
+        ("rate() → nothing", 14),
+    ]
+    text = removals[0].apply(SHOP.encode()).decode()
+    assert text.split("\n")[2:5] == ['        "The sum."', "        pass", ""]
+    assert list_removals("a.py", SHOP, range(1, 6)) == []
+    script = "function f() {\n  a();\n  return 1;\n}\nclass A { g() { return 2; } }\n"
+    assert [removal.apply(script.encode()).decode() for removal in list_removals("a.js", script, EVERYWHERE)] == [
+        script.replace("a();\n  return 1;", ";"),
+        script.replace("return 2;", ";"),
+    ]
+
+
+@given(st.lists(st.sampled_from(["a < 3", "not b", "c and d", "x + 1", "True", "'é' in y", "f(2)"]), min_size=1))
+def test_whatever_is_changed_can_still_be_parsed(parts):
+    text = SHOP + "".join(f"if {part}:\n    z = [{', '.join(parts)}]\n" for part in parts)
+    changes = [*list_mutations("a.py", text, EVERYWHERE), *list_removals("a.py", text, EVERYWHERE)]
+    assert changes
+    assert all(compile(change.apply(text.encode()), "a", "exec", flags=PyCF_ONLY_AST) for change in changes)
