@@ -148,7 +148,7 @@ def describe_judgement(judgement: Judgement, room: int, *, is_current: bool = Fa
     word = f"{judgement.text} {STALE}" if judgement.is_stale else judgement.text
     is_plain = judgement.is_stale or (sign, style) == _QUIET
     head: list[Part] = [(f"{sign} ", style), (f"{word:<{column}}", style if is_plain else f"bold {style}")]
-    contract = f"{judgement.contract} changed" if judgement.contract else ""
+    contract = f"contract: {judgement.contract}" if judgement.contract else ""
     detail = " · ".join(filter(None, ((judgement.loss if is_current else "") or judgement.detail, contract)))
     left = room - measure_pieces(head) - 2
     if not detail or left < MIN_DETAIL:
