@@ -14,72 +14,16 @@ from core.protocol import events as ev
 from core.protocol.renames import list_changes
 from core.state.proof import Judgement, iterate_judgements
 from tests.support.agent_case import Step, says
-from tests.support.checked import AUTO, make_checked_project, run, write
+from tests.support.checked import AUTO, write
 from tests.support.configured import configured
 from tests.support.open_session import read_until, run_turn, session_in, submit
+from tests.support.proven import CHECK, NEW, OLD, OLD_TESTS, TESTS, WORK, make_proven_project
 from tests.support.story import access
-
-CHECK = "python -m pytest -q"
-OLD = '''"""Prices."""
-
-
-def price(total):
-    return total
-
-
-def label(total):
-    return str(total)
-
-
-def members():
-    return []
-
-
-def note():
-    return "old"
-'''
-NEW = '''"""Prices of the shop."""
-
-
-def price(total):
-    return total * 2
-
-
-def label(total):
-    return f"{total}"
-
-
-def members():
-    return [1]
-
-
-def note():
-    return "new"
-'''
-TESTS = """from shop.price import label, members, price
-
-
-def test_price():
-    assert price(2) == 4
-
-
-def test_members():
-    members()
-
-
-def test_label():
-    assert label(3) == "3"
-"""
-OLD_TESTS = TESTS.replace("== 4", "== 2")
-WORK = (write("shop/price.py", NEW), write("tests/test_price.py", TESTS), run(CHECK))
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch) -> Path:
-    root = make_checked_project(tmp_path, monkeypatch)
-    (root / "shop/price.py").write_text(OLD)
-    (root / "tests/test_price.py").write_text(OLD_TESTS)
-    return root
+    return make_proven_project(tmp_path, monkeypatch)
 
 
 @contextlib.asynccontextmanager
