@@ -79,9 +79,12 @@ async def run_base(
         if (not failing or failing == known) and not old.is_green and not old.is_unclear and problem:
             problem = FAILS_ANYHOW
     runs.left_out = known | flaky
+    tests = frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out
+    if known and not tests:  # a file that can't be collected ends the whole run
+        problem = FAILS_ANYHOW
     return BaseRun(
         seconds=first.result.duration_ms / 1000,
-        tests=frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out,
+        tests=tests,
         failing=frozenset(failing - known),
         known_failing=known,
         flaky=flaky,
