@@ -7,8 +7,8 @@ stopped was not for nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -32,7 +32,6 @@ from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
 from core.shell.verification.steering_files import is_test_file
-from core.tasks import finish_in_thread
 
 LONG_SUITE: Final = 60.0  # seconds: a longer one is not run for each hunk
 MOST_HUNKS: Final = 25
@@ -92,8 +91,8 @@ class Prover:
 
     async def prove(self) -> ProvenChange:
         """Prove what the budget allows; cancelling stops it. Raises `AgentTuiError` if nothing can be run."""
-        find = partial(Findings, tuple(self._texts.values()), self._command, self._report)
-        self._findings = await finish_in_thread(find, self._known)
+        texts = tuple(self._texts.values())
+        self._findings = await asyncio.to_thread(Findings, texts, self._command, self._report, self._known)
         self._findings.report_all()
         await self._run_base()
         self._deadline = monotonic() + self._budget.seconds
@@ -148,7 +147,7 @@ class Prover:
     # the hunks
 
     async def _look_into_hunks(self) -> None:
-        executions = await finish_in_thread(self._find_executions, self._findings.list_places("code"))
+        executions = await asyncio.to_thread(self._find_executions, self._findings.list_places("code"))
         for place, execution in executions.items():
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
         ablator = Ablator(self._runs, self._base, is_test_file)

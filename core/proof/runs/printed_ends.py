@@ -36,12 +36,18 @@ _CRASH_KIND: Final = "Error"
 _MOST_ENDS: Final = 5_000
 
 
-def read_printed_ends(output: str, root: Path) -> tuple[TestEnd, ...]:
-    """Return the ends that a runner printed. `root`: of the project, to which paths are made relative."""
+def read_printed_ends(output: str, root: Path, *, is_red: bool) -> tuple[TestEnd, ...]:
+    """Return the ends that a runner printed. `root`: of the project, to which paths are made relative; `is_red`: the
+    run has failed, so what is printed of an error is why."""
     text = strip_escapes(output)
     ends = tuple(_read_tap(text.split("\n"), root))[:_MOST_ENDS]
-    if ends:
+    if not is_red or any(end.outcome == "failed" for end in ends):
         return ends
+    return (*ends, *_read_errors(text, root))
+
+
+def _read_errors(text: str, root: Path) -> Iterator[TestEnd]:
+    """Yield the tests that are named as failed, or one without a name for an error that ended everything."""
     kind = "AssertionError" if _ASSERTION.search(text) else _CRASH_KIND
     error = _ERROR.search(text)
     if error is not None and kind == _CRASH_KIND:
@@ -49,7 +55,9 @@ def read_printed_ends(output: str, root: Path) -> tuple[TestEnd, ...]:
     message = error[2] if error is not None else ""
     places = tuple(_list_places(text.split("\n"), root))[:1]
     names = dict.fromkeys(next(name for name in match.groups() if name) for match in _PRINTED.finditer(text))
-    return tuple(TestEnd(name, "call", "failed", kind, message, places) for name in names)
+    if not names and error is not None:
+        names = {places[0][0] if places else "": None}
+    yield from (TestEnd(name, "call", "failed", kind, message, places) for name in names)
 
 
 def _read_tap(lines: list[str], root: Path) -> Iterator[TestEnd]:

@@ -69,7 +69,7 @@ class Ablator:
         is_checked = self._rank(end) == 0 if end is not None else red == "assertion"
         return Ablation(
             needed="checked" if is_checked else "used",
-            by_tests=tuple(dict.fromkeys(end.test for end in failures)),
+            by_tests=tuple(dict.fromkeys(end.test for end in failures if end.test)),
             message=describe_end(end) if end is not None else "",
             is_confirmed=True,
         )

@@ -102,7 +102,7 @@ not ok 2 should be equal
 
 
 def read(output: str) -> list[tuple[str, str, str, str]]:
-    return [(end.test, end.outcome, end.kind, end.message) for end in read_printed_ends(output, ROOT)]
+    return [(end.test, end.outcome, end.kind, end.message) for end in read_printed_ends(output, ROOT, is_red=True)]
 
 
 def test_node():
@@ -114,11 +114,11 @@ def test_node():
         (f"{path}::skipped", "skipped", "", ""),
         (f"{path}::fine", "passed", "", ""),
     ]
-    assert read_printed_ends(NODE, ROOT)[1].places == (("price.js", 2),)
+    assert read_printed_ends(NODE, ROOT, is_red=True)[1].places == (("price.js", 2),)
 
 
 def test_a_file_that_failed_as_a_whole_has_failed_by_what_was_printed_before():
-    (end,) = read_printed_ends(FILE_OF_NODE, ROOT)
+    (end,) = read_printed_ends(FILE_OF_NODE, ROOT, is_red=True)
     assert (end.test, end.kind, end.message) == ("test/price.test.js", "ReferenceError", "nope is not defined")
     assert end.places == (("lib/price.js", 3),)
 
@@ -142,9 +142,18 @@ def test_tape():
         ("--- FAIL: TestTotal (0.00s)\n    a_test.go:9: 2 != 3\n", [("TestTotal", "AssertionError")]),
         ("test tests::total ... FAILED\nassertion `left == right` failed\n", [("tests::total", "AssertionError")]),
         ("test tests::total ... ok\n", []),
+        (
+            "ok 1 a\nReferenceError: x is not defined\n    at f (/work/shop/a.js:1:2)\n",
+            [("a", ""), ("a.js", "ReferenceError")],
+        ),
         ("", []),
     ],
 )
 def test_other_runners(output, wanted):
     ends = [(test, kind) for test, _, kind, _ in read(output)]
     assert ends == wanted
+
+
+def test_what_a_passing_run_prints_of_errors_is_no_failure():
+    assert read_printed_ends("ok 1 a\nTypeError: expected here\n", ROOT, is_red=False)[0].outcome == "passed"
+    assert read_printed_ends("TypeError: expected here\n--- FAIL: TestA\n", ROOT, is_red=False) == ()
