@@ -26,7 +26,7 @@ from core.proof.variants.ablation import MOST_SELECTED, Ablation, Ablator
 from core.proof.variants.base_runs import BaseRun, run_base
 from core.proof.variants.canary import choose_canaries, is_noticed
 from core.proof.variants.linked_hunks import HunkLines, find_group, find_missing_name, find_users, is_small_edit
-from core.proof.variants.mutants import Mutation, list_mutations, list_removals
+from core.proof.variants.mutants import Mutation, list_lost_values, list_mutations, list_removals
 from core.proof.variants.old_and_new import compare_old_and_new
 from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
@@ -241,7 +241,10 @@ class Prover:
             if not is_open or not execution.in_tests or is_small_edit(self._read_lines(place)):
                 continue
             mutations = self._draw(place, execution, has_removals=False)
-            for mutation in mutations:
+            if len(mutations) < MUTANTS_OF_HUNK:
+                text = self._texts[place[0]].pending.decode("utf-8", "replace")
+                mutations += list_lost_values(place[0], text, execution.in_tests & self._list_own_lines(place))
+            for mutation in mutations[:MUTANTS_OF_HUNK]:
                 if monotonic() > self._deadline:
                     return
                 await self._try_mutation(place, mutation)
@@ -263,13 +266,16 @@ class Prover:
 
     def _draw(self, place: Place, execution: HunkExecution, *, has_removals: bool) -> list[Mutation]:
         """Draw changes of lines that tests execute, and, of a hunk with several functions, the body of each."""
-        hunk = self._hunks[place]
-        own = frozenset(range(hunk.new_start, hunk.new_start + hunk.new_lines))
+        own = self._list_own_lines(place)
         lines = own & execution.in_tests if execution.executed != "unknown" else own
         text = self._texts[place[0]].pending.decode("utf-8", "replace")
         removals = list_removals(place[0], text, own) if has_removals else []
         removals = [removal for removal in removals if removal.line in lines][:REMOVALS_OF_HUNK]
         return [*removals, *list_mutations(place[0], text, lines)[:MUTANTS_OF_HUNK]]
+
+    def _list_own_lines(self, place: Place) -> frozenset[int]:
+        hunk = self._hunks[place]
+        return frozenset(range(hunk.new_start, hunk.new_start + hunk.new_lines))
 
     async def _try_mutation(self, place: Place, mutation: Mutation) -> None:
         """Change a line. The tests that execute it run first; if none fails, the whole check decides."""

@@ -25,6 +25,7 @@ _CRASHES_TEXT: Final = """
     NameError UnboundLocalError ImportError ModuleNotFoundError AttributeError TypeError SyntaxError IndentationError
     ReferenceError RecursionError"""
 _CRASHES: Final = frozenset(_CRASHES_TEXT.split())
+_RAISED: Final = "raised TypeError"  # by a statement of the code, which in a library is a crash as any other
 MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
 _MOST_MESSAGE: Final = 200
 
@@ -76,7 +77,8 @@ class Ablator:
 
     def _rank(self, end: TestEnd) -> int:
         """Return 0 for a failure that shows that a test checks the hunk, else 1."""
-        if end.phase == "call" and end.kind not in _CRASHES:
+        is_elsewhere = end.kind == _RAISED and (not end.places or end.places[-1][0].startswith("/"))
+        if end.phase == "call" and end.kind not in _CRASHES and not is_elsewhere:
             return 0
         is_of_test = bool(end.places) and self._is_test(end.places[-1][0])
         return 0 if end.kind in _CRASHES and is_of_test else 1
