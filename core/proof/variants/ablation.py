@@ -19,6 +19,7 @@ from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.proof.variants.base_runs import BaseRun
 from core.protocol.evidence import Needed
 from core.protocol.review import Hunk
+from core.shell.verification.clean_layer import FileVariant
 
 # Errors of code that does not fit together; any other exception that ends a test is what the test is about.
 _CRASHES_TEXT: Final = """
@@ -26,7 +27,7 @@ _CRASHES_TEXT: Final = """
     ReferenceError RecursionError"""
 _CRASHES: Final = frozenset(_CRASHES_TEXT.split())
 _RAISED: Final = "raised TypeError"  # by a statement of the code, which in a library is a crash as any other
-MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
+_MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
 _MOST_MESSAGE: Final = 200
 
 
@@ -51,8 +52,11 @@ class Ablator:
     ) -> Ablation:
         """Run the check without these hunks, by path, which are taken out together. Raises `AgentTuiError`."""
         variants = {path: texts[path].take_out(out) for path, out in hunks.items()}
-        tests = execution.tests
-        if tests and len(tests) <= len(self._base.tests) * MOST_SELECTED:
+        return await self.try_variant(variants, execution.tests)
+
+    async def try_variant(self, variants: Mapping[str, FileVariant], tests: frozenset[str]) -> Ablation:
+        """Run these tests over other texts; if none of them fails, the whole check. Raises `AgentTuiError`."""
+        if tests and len(tests) <= len(self._base.tests) * _MOST_SELECTED:
             result = await self._runs.run(variants, tests=tests, is_brief=True, seconds=self._base.limit)
             if not result.is_green and not result.is_unclear:
                 return self._judge(result)
