@@ -7,8 +7,8 @@ stopped was not for nothing.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -22,21 +22,20 @@ from core.proof.hunk_classes import ChangedText
 from core.proof.runs.executed_lines import HunkExecution, find_execution, list_executable_lines
 from core.proof.runs.records import ANY_TEST, IMPORT
 from core.proof.runs.variant_runs import VariantRuns
-from core.proof.variants.ablation import MOST_SELECTED, Ablation, Ablator
+from core.proof.variants.ablation import Ablation, Ablator
 from core.proof.variants.base_runs import BaseRun, run_base
 from core.proof.variants.canary import choose_canaries, is_noticed
 from core.proof.variants.linked_hunks import HunkLines, find_group, find_missing_name, find_users, is_small_edit
-from core.proof.variants.mutants import Mutation, list_mutations, list_removals
+from core.proof.variants.mutants import Mutation, list_lost_values, list_mutations, list_removals
 from core.proof.variants.old_and_new import compare_old_and_new
 from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
 from core.shell.verification.steering_files import is_test_file
-from core.tasks import finish_in_thread
 
 LONG_SUITE: Final = 60.0  # seconds: a longer one is not run for each hunk
 MOST_HUNKS: Final = 25
-MOST_MUTANTS: Final = 12  # of a review
+MOST_MUTANTS: Final = 24  # of a review
 MUTANTS_OF_HUNK: Final = 2
 REMOVALS_OF_HUNK: Final = 6
 _CANARIES: Final = 3
@@ -94,8 +93,8 @@ class Prover:
 
     async def prove(self) -> ProvenChange:
         """Prove what the budget allows; cancelling stops it. Raises `AgentTuiError` if nothing can be run."""
-        find = partial(Findings, tuple(self._texts.values()), self._command, self._report)
-        self._findings = await finish_in_thread(find, self._known)
+        texts = tuple(self._texts.values())
+        self._findings = await asyncio.to_thread(Findings, texts, self._command, self._report, self._known)
         self._findings.report_all()
         await self._run_base()
         self._deadline = monotonic() + self._budget.seconds
@@ -150,7 +149,7 @@ class Prover:
     # the hunks
 
     async def _look_into_hunks(self) -> None:
-        executions = await finish_in_thread(self._find_executions, self._findings.list_places("code"))
+        executions = await asyncio.to_thread(self._find_executions, self._findings.list_places("code"))
         for place, execution in executions.items():
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
         ablator = Ablator(self._runs, self._base, is_test_file)
@@ -161,8 +160,8 @@ class Prover:
             else:
                 await self._take_out(ablator, place, executions)
         if self._budget.with_mutants:
-            await self._tell_same(executions)
-            await self._change_lines(executions)
+            await self._tell_same(ablator, executions)
+            await self._change_lines(ablator, executions)
         await self._look_into_data(ablator)
 
     async def _take_out(self, ablator: Ablator, place: Place, executions: Mapping[Place, HunkExecution]) -> None:
@@ -236,62 +235,86 @@ class Prover:
 
     # small changes of lines
 
-    async def _tell_same(self, executions: Mapping[Place, HunkExecution]) -> None:
-        """Tell a hunk that changes nothing which tests can see from one that they do not look at."""
+    async def _tell_same(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
+        """Tell a hunk that changes nothing which tests can see from one that they do not look at. What is only added is
+        something new, which they do not see."""
         for place, execution in executions.items():
             evidence = self._findings.evidence[place]
             is_open = evidence.needed == "unnoticed" and not evidence.mutants and not evidence.group
-            if not is_open or not execution.in_tests or is_small_edit(self._read_lines(place)):
+            lines = self._read_lines(place)
+            if not is_open or not execution.in_tests or not any(map(str.strip, lines.old)) or is_small_edit(lines):
                 continue
-            mutations = self._draw(place, execution, has_removals=False)
-            for mutation in mutations:
+            for mutation in self._draw(place, execution):
                 if monotonic() > self._deadline:
                     return
-                await self._try_mutation(place, mutation)
+                await self._try_mutation(ablator, place, mutation)
             mutants = self._findings.evidence[place].mutants
             if mutants and all(mutant.is_noticed for mutant in mutants):
                 self._update(place, needed="same")
 
-    async def _change_lines(self, executions: Mapping[Place, HunkExecution]) -> None:
+    async def _change_lines(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
+        """Change lines of hunks that are needed; those first whose lack has only broken something."""
         drawn = 0
-        for place, execution in executions.items():
+        for place in sorted(executions, key=lambda place: self._findings.evidence[place].needed != "used"):
             evidence = self._findings.evidence[place]
-            if evidence.needed != "checked" or evidence.group or evidence.mutants:
+            if evidence.needed not in ("checked", "used") or evidence.mutants:
                 continue
-            for mutation in self._draw(place, execution, has_removals=True):
+            noticed = list[tuple[Mutation, Ablation]]()
+            mutations = [*self._draw_removals(place, executions[place]), *self._draw(place, executions[place])]
+            for mutation in mutations:
                 if drawn >= MOST_MUTANTS or monotonic() > self._deadline:
                     return
                 drawn += 1
-                await self._try_mutation(place, mutation)
+                noticed.append((mutation, await self._try_mutation(ablator, place, mutation)))
+            if evidence.needed == "used" and all(result.needed != "unnoticed" for _, result in noticed):
+                self._raise_to_checked(place, noticed)
 
-    def _draw(self, place: Place, execution: HunkExecution, *, has_removals: bool) -> list[Mutation]:
-        """Draw changes of lines that tests execute, and, of a hunk with several functions, the body of each."""
-        hunk = self._hunks[place]
-        own = frozenset(range(hunk.new_start, hunk.new_start + hunk.new_lines))
+    def _raise_to_checked(self, place: Place, noticed: Sequence[tuple[Mutation, Ablation]]) -> None:
+        """A hunk without which something breaks is checked if a test notices that its lines are changed."""
+        for mutation, result in noticed:
+            if result.needed == "checked":
+                message = f"{mutation.describe()}: {result.message}"
+                depends_on = self._findings.find_dependencies(result.by_tests, self._base.record)
+                self._update(
+                    place, needed="checked", by_tests=result.by_tests, message=message, group=(), depends_on=depends_on
+                )
+                return
+
+    def _draw(self, place: Place, execution: HunkExecution) -> list[Mutation]:
+        """Draw changes of lines that tests execute; where there is no bound, number or condition, lost values."""
+        own, text = self._list_own_lines(place), self._texts[place[0]].pending.decode("utf-8", "replace")
         lines = own & execution.in_tests if execution.executed != "unknown" else own
-        text = self._texts[place[0]].pending.decode("utf-8", "replace")
-        removals = list_removals(place[0], text, own) if has_removals else []
-        removals = [removal for removal in removals if removal.line in lines][:REMOVALS_OF_HUNK]
-        mutations = list_mutations(place[0], text, lines)
-        wanted = [one for one in mutations if (place[0], one.old, one.new) not in self._budget.dismissed]
-        return [*removals, *wanted[:MUTANTS_OF_HUNK]]
+        drawn = list_mutations(place[0], text, lines)
+        mutations = [one for one in drawn if (place[0], one.old, one.new) not in self._budget.dismissed]
+        is_open = len(mutations) < MUTANTS_OF_HUNK and self._findings.evidence[place].needed != "checked"
+        lost = list_lost_values(place[0], text, lines) if is_open else []
+        return [*mutations, *lost][:MUTANTS_OF_HUNK]
 
-    async def _try_mutation(self, place: Place, mutation: Mutation) -> None:
-        """Change a line. The tests that execute it run first; if none fails, the whole check decides."""
+    def _draw_removals(self, place: Place, execution: HunkExecution) -> list[Mutation]:
+        """Draw the bodies of the functions that tests execute, of a hunk with several."""
+        own, text = self._list_own_lines(place), self._texts[place[0]].pending.decode("utf-8", "replace")
+        removals = list_removals(place[0], text, own)
+        return [removal for removal in removals if removal.line in execution.in_tests][:REMOVALS_OF_HUNK]
+
+    def _list_own_lines(self, place: Place) -> frozenset[int]:
+        hunk = self._hunks[place]
+        return frozenset(range(hunk.new_start, hunk.new_start + hunk.new_lines))
+
+    async def _try_mutation(self, ablator: Ablator, place: Place, mutation: Mutation) -> Ablation:
+        """Change a line, and return what the check does then."""
         text, evidence = self._texts[place[0]], self._findings.evidence[place]
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
         tests = self._base.record.find_tests(place[0], [mutation.line]) - {IMPORT, ANY_TEST}
-        if len(tests) > len(self._base.tests) * MOST_SELECTED:
-            tests = frozenset()
-        result = await self._runs.run(variant, tests=tests, is_brief=True, seconds=self._base.limit)
-        if tests and (result.is_green or result.is_unclear):
-            result = await self._runs.run(variant, is_brief=True, seconds=self._base.limit)
-        by_test = next((end.test for end in result.record.failures), "")
-        mutant = Mutant(
-            line=mutation.line, old=mutation.old, new=mutation.new, is_noticed=not result.is_green, by_test=by_test
-        )
-        depends_on = evidence.depends_on if mutant.is_noticed else ()
-        self._update(place, mutants=(*evidence.mutants, mutant), depends_on=depends_on)
+        result = await ablator.try_variant(variant, tests)
+        if result.needed != "unknown":
+            is_noticed = result.needed != "unnoticed"
+            by_test = next(iter(result.by_tests), "")
+            mutant = Mutant(
+                line=mutation.line, old=mutation.old, new=mutation.new, is_noticed=is_noticed, by_test=by_test
+            )
+            depends_on = evidence.depends_on if is_noticed else ()
+            self._update(place, mutants=(*evidence.mutants, mutant), depends_on=depends_on)
+        return result
 
     # helpers
 

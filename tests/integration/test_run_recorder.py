@@ -137,6 +137,15 @@ def test_unittest(project):
     assert next(end for end in run.ends if end.kind == "NameError").places == (("cases.py", 14),)
 
 
+def test_a_type_error_that_the_code_raises_itself_is_told_from_that_of_a_call_that_does_not_fit(project):
+    (project / "shop.py").write_text("def ask(x):\n    if x < 0:\n        raise TypeError('negative')\n    return x\n")
+    calls = ("ask(-1)", "ask()", "ask('')")
+    tests = [f"def test_{number}():\n    {call}\n" for number, call in enumerate(calls)]
+    (project / "tests" / "test_shop.py").write_text("from shop import ask\n" + "\n".join(tests))
+    kinds = [kind for _, _, kind in ends(record(project, "-m", "pytest", "-q")).values()]
+    assert kinds == ["raised TypeError", "TypeError", "TypeError"]
+
+
 def test_only_the_selected_tests_run(project):
     over, wrong = "tests/test_shop.py::test_over", "tests/test_shop.py::test_wrong"
     assert ends(record(project, "-m", "pytest", "-q", only=(over, wrong), without=(wrong,))).keys() == {"test_over"}

@@ -6,6 +6,7 @@ No option and no plugin has to be named to the runner, so a run that ignores our
 from __future__ import annotations
 
 import importlib
+import linecache
 import sys
 from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, TypeVar
 
@@ -152,6 +153,9 @@ def _describe_error(error: Optional[BaseException]) -> Tuple[str, str, List[Any]
     while trace is not None:
         places.append([trace.tb_frame.f_code.co_filename, trace.tb_lineno])
         trace = trace.tb_next
+    # Python raises it for code that does not fit together, but code also says so of a value that it was given.
+    if kind == "TypeError" and places and linecache.getline(*places[-1]).lstrip().startswith("raise "):
+        kind = "raised TypeError"
     try:
         message = next((line for line in str(error).splitlines() if line.strip()), "")
     except Exception:  # of a class of the project

@@ -21,35 +21,73 @@ _TITLE: Final = compile_lazily(r"# (?!Subtest: |tests |pass |fail |ok$)(\S.*)") 
 _BLOCK_END: Final = compile_lazily(r"\s*(?:# )?\s*\.\.\.\s*")
 _FIELD: Final = compile_lazily(r"\s*(?:# )?\s*(location|failureType|error|code|name|operator): *(.*)")
 _PLACE: Final = compile_lazily(r"\(?(?:file://)?(/[^\s()]+?):(\d+):\d+\)?\s*$")
-_ERROR: Final = compile_lazily(r"^(?:Uncaught )?(\w*(?:Error|Exception))\b(?: \[\w+\])?: (.*)", re.MULTILINE)
+_ERROR: Final = compile_lazily(
+    r"^\s*(?:Uncaught )?(?:[\w.]+\.)?(\w*(?:Error|Exception))\b(?: \[\w+\])?: (.*)", re.MULTILINE
+)
+# Names of failed tests, which runners print on lines of their own. The output is that of a check which has failed, so a
+# line that only looks like one names a wrong test, and no more than that.
 _PRINTED: Final = compile_lazily(
-    r"^\s*●\s+(?!Console)(?P<jest>.*\S)|^\s*(?:FAIL|×|✖)\s+(?P<vitest>\S.*?)(?: \d+ms| \([\d.]+m?s\))?$"
-    r"|^\s*--- FAIL: (?P<go>\S+)|^test (?P<rust>\S+) \.\.\. FAILED|^rspec (?P<rspec>\S+) #",
+    r"^\s*●\s+(?!Console)(?P<jest>.*\S)"
+    r"|^\s*(?:FAIL|×|✖)\s+(?P<vitest>\S.*?)(?: \d+ ?ms| \([\d.]+m?s\))?$"
+    r"|^\s*--- FAIL: (?P<go>\S+)"
+    r"|^test (?P<rust>\S+) \.\.\. FAILED"
+    r"|^rspec (?P<rspec>\S+) #"
+    r"|^\d+\) (?P<phpunit>[\w\\]+::\w+)"
+    r"|^\[ERROR\]\s+(?P<maven>\w+\.\w+:\d+)"
+    r"|^(?P<gradle>[\w.$]+ > .*\S) FAILED$"
+    r"|^FAILED (?P<pytest>\S+)"
+    r"|^(?:FAIL|ERROR): (?P<unittest>\w+ \(.*\))$"
+    r"|^\s+\d+\) (?P<mocha>[^\n]+\n +[^\n]+):$"
+    r"|^\s*\d+ - (?P<ctest>\S+) \(Failed\)"
+    r"|^Test Case '(?P<swift>.*)' failed"
+    r"|^(?P<deno>\S.*?) \.\.\. FAILED"
+    r"|^\s*Failed (?P<dotnet>[\w.]+(?:\(.*\))?) \[",
+    re.MULTILINE,
+)
+# What they say of an assertion, where no error has a class.
+_SAID: Final = compile_lazily(
+    r"^\s+\w+_test\.go:\d+: (?P<go>.*)|^(?P<rust>assertion .{0,80}failed.*)|^(?P<php>Failed asserting that .*)"
+    r"|(?P<java>expected: ?<.*> but was: ?<.*>)|^\s+(?P<jest>Expected: .*)|^\s+Failure/Error: (?P<rspec>.*)",
     re.MULTILINE,
 )
 _ASSERTION: Final = compile_lazily(
     r"\bAssertionError\b|\bERR_ASSERTION\b|\bexpect\(|^\s*--- FAIL:|\bassertion .{0,80}failed\b|^\s*operator: "
-    r"|\bAssertionFailedError\b|\bExpectationNotMet|\bComparisonFailure\b|\bFailed asserting\b",
+    r"|\bAssertionFailed(?:Error|Exception)\b|\bExpectationNotMet|\bComparisonFailure\b|\bFailed asserting\b",
     re.MULTILINE,
 )
 _CRASH_KIND: Final = "Error"
 _MOST_ENDS: Final = 5_000
 
 
-def read_printed_ends(output: str, root: Path) -> tuple[TestEnd, ...]:
-    """Return the ends that a runner printed. `root`: of the project, to which paths are made relative."""
+def read_printed_ends(output: str, root: Path, *, is_red: bool) -> tuple[TestEnd, ...]:
+    """Return the ends that a runner printed. `root`: of the project, to which paths are made relative; `is_red`: the
+    run has failed, so what is printed of an error is why."""
     text = strip_escapes(output)
     ends = tuple(_read_tap(text.split("\n"), root))[:_MOST_ENDS]
-    if ends:
+    if not is_red or any(end.outcome == "failed" for end in ends):
         return ends
+    return (*ends, *_read_errors(text, root))
+
+
+def _read_errors(text: str, root: Path) -> Iterator[TestEnd]:
+    """Yield the tests that are named as failed, or one without a name for an error that ended everything."""
     kind = "AssertionError" if _ASSERTION.search(text) else _CRASH_KIND
     error = _ERROR.search(text)
     if error is not None and kind == _CRASH_KIND:
         kind = error[1]
-    message = error[2] if error is not None else ""
+    words = _SAID.search(text) if kind == "AssertionError" else None
+    message = _get_named(words) if words is not None else error[2] if error is not None else ""
     places = tuple(_list_places(text.split("\n"), root))[:1]
-    names = dict.fromkeys(next(name for name in match.groups() if name) for match in _PRINTED.finditer(text))
-    return tuple(TestEnd(name, "call", "failed", kind, message, places) for name in names)
+    names = dict.fromkeys(_get_named(match) for match in _PRINTED.finditer(text))
+    if not names and error is not None:
+        names = {places[0][0] if places else "": None}
+    yield from (TestEnd(name, "call", "failed", kind, message, places) for name in names)
+
+
+def _get_named(match: re.Match[str]) -> str:
+    """Return the text of the one group that has matched, on one line."""
+    text = next(part for part in match.groups() if part is not None)
+    return " ".join(text.split())
 
 
 def _read_tap(lines: list[str], root: Path) -> Iterator[TestEnd]:

@@ -1,6 +1,6 @@
-"""The lines of JavaScript that a run executed, from what V8 writes with `NODE_V8_COVERAGE`: one file for each process.
+"""The lines of JavaScript that a run executed, as Node writes them with `NODE_V8_COVERAGE`: a file for each process.
 
-V8 counts ranges of characters, and the innermost one holds. With `node --test` each file of tests is a process, so its
+It counts ranges of characters, and the innermost one holds. With `node --test` each file of tests is a process, so its
 lines are known by that file. A source that was compiled before it ran has other offsets than ours, and is left out.
 """
 

@@ -148,7 +148,7 @@ class VariantRuns:
     def _read(self, directory: RecordDirectory, result: CommandResult) -> RunRecord:
         """Return what the run recorded itself, and what its output tells where that is nothing."""
         record = directory.read()
-        ends = () if record.ends else read_printed_ends(result.output, directory.root)
+        ends = () if record.ends else read_printed_ends(result.output, directory.root, is_red=result.exit_code != 0)
         lines = defaultdict[str, dict[str, frozenset[int]]](dict, record.lines)
         sources = {path: self._layer.read(path) for path in directory.paths if path.endswith(ENDINGS)}
         if sources:

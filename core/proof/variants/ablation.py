@@ -19,13 +19,15 @@ from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.proof.variants.base_runs import BaseRun
 from core.protocol.evidence import Needed
 from core.protocol.review import Hunk
+from core.shell.verification.clean_layer import FileVariant
 
 # Errors of code that does not fit together; any other exception that ends a test is what the test is about.
 _CRASHES_TEXT: Final = """
     NameError UnboundLocalError ImportError ModuleNotFoundError AttributeError TypeError SyntaxError IndentationError
     ReferenceError RecursionError"""
 _CRASHES: Final = frozenset(_CRASHES_TEXT.split())
-MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
+_RAISED: Final = "raised TypeError"  # by a statement of the code, which in a library is a crash as any other
+_MOST_SELECTED: Final = 0.6  # of all tests: more are not worth a selection
 _MOST_MESSAGE: Final = 200
 
 
@@ -50,8 +52,11 @@ class Ablator:
     ) -> Ablation:
         """Run the check without these hunks, by path, which are taken out together. Raises `AgentTuiError`."""
         variants = {path: texts[path].take_out(out) for path, out in hunks.items()}
-        tests = execution.tests
-        if tests and len(tests) <= len(self._base.tests) * MOST_SELECTED:
+        return await self.try_variant(variants, execution.tests)
+
+    async def try_variant(self, variants: Mapping[str, FileVariant], tests: frozenset[str]) -> Ablation:
+        """Run these tests over other texts; if none of them fails, the whole check. Raises `AgentTuiError`."""
+        if tests and len(tests) <= len(self._base.tests) * _MOST_SELECTED:
             result = await self._runs.run(variants, tests=tests, is_brief=True, seconds=self._base.limit)
             if not result.is_green and not result.is_unclear:
                 return self._judge(result)
@@ -69,14 +74,15 @@ class Ablator:
         is_checked = self._rank(end) == 0 if end is not None else red == "assertion"
         return Ablation(
             needed="checked" if is_checked else "used",
-            by_tests=tuple(dict.fromkeys(end.test for end in failures)),
+            by_tests=tuple(dict.fromkeys(end.test for end in failures if end.test)),
             message=describe_end(end) if end is not None else "",
             is_confirmed=True,
         )
 
     def _rank(self, end: TestEnd) -> int:
         """Return 0 for a failure that shows that a test checks the hunk, else 1."""
-        if end.phase == "call" and end.kind not in _CRASHES:
+        is_elsewhere = end.kind == _RAISED and (not end.places or end.places[-1][0].startswith("/"))
+        if end.phase == "call" and end.kind not in _CRASHES and not is_elsewhere:
             return 0
         is_of_test = bool(end.places) and self._is_test(end.places[-1][0])
         return 0 if end.kind in _CRASHES and is_of_test else 1

@@ -56,28 +56,19 @@ async def run_base(
     first = await runs.run(has_lines=True, seconds=limit)
     if first.result.timed_out:
         return BaseRun(seconds=limit, unknown=SLOW.format(suite_seconds))
-    if (first.record.collected == 0 or first.is_unclear) and not first.record.failures:
-        return BaseRun(problem=NO_TESTS)
-    if first.result.exit_code == 0 and first.record.failures:
-        return BaseRun(failing=frozenset(end.test for end in first.record.failures), problem=HIDES)
-    if runs.check.records_tests and first.is_green and first.record.was_cut_off:
-        return BaseRun(problem=UNSEEN_TESTS)
+    failing = frozenset(end.test for end in first.record.failures)
+    if problem := _find_problem(runs, first):
+        return BaseRun(failing=failing, problem=problem)
     unknown = ""
     if flaky is None:
         second = await runs.run(seconds=limit)
         flaky = _find_flaky(first, second)
         is_unsteady = _differ_wholly(first, second, flaky) or (flaky and not runs.check.records_tests)
         unknown = UNSTEADY if is_unsteady else ""
-    failing = {end.test for end in first.record.failures} - flaky
-    known = frozenset[str]()
-    is_red = bool(failing) or not (first.is_green or flaky)
-    problem = FAILS if is_red else ""
-    if is_red and not unknown:
-        old = await runs.run({text.change.path: text.take_out(text.change.hunks) for text in texts}, seconds=limit)
-        known = frozenset(failing & {end.test for end in old.record.failures})
-        problem = "" if known and failing == known and runs.check.records_tests else FAILS
-        if (not failing or failing == known) and not old.is_green and not old.is_unclear and problem:
-            problem = FAILS_ANYHOW
+    failing, known, problem = failing - flaky, frozenset[str](), ""
+    if not unknown and (failing or not (first.is_green or flaky)):
+        variants = {text.change.path: text.take_out(text.change.hunks) for text in texts}
+        known, problem = _judge_failing(runs, failing, await runs.run(variants, seconds=limit))
     runs.left_out = known | flaky
     tests = frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out
     if known and not tests:  # a file that can't be collected ends the whole run
@@ -85,13 +76,32 @@ async def run_base(
     return BaseRun(
         seconds=first.result.duration_ms / 1000,
         tests=tests,
-        failing=frozenset(failing - known),
+        failing=failing - known,
         known_failing=known,
         flaky=flaky,
         record=first.record,
-        problem="" if unknown else problem,
+        problem=problem,
         unknown=unknown,
     )
+
+
+def _find_problem(runs: VariantRuns, first: VariantResult) -> str:
+    """Return why a run tells nothing, "" = it may."""
+    failures = first.record.failures
+    if (first.record.collected == 0 or first.is_unclear) and not failures:
+        return NO_TESTS
+    if first.result.exit_code == 0 and failures:
+        return HIDES
+    return UNSEEN_TESTS if runs.check.records_tests and first.is_green and first.record.was_cut_off else ""
+
+
+def _judge_failing(runs: VariantRuns, failing: frozenset[str], old: VariantResult) -> tuple[frozenset[str], str]:
+    """Return the tests that fail also without the change, and the problem that is left. `old`: the run without it."""
+    known = failing & {end.test for end in old.record.failures}
+    if known and failing == known and runs.check.records_tests:
+        return known, ""
+    is_old = failing == known and not old.is_green and not old.is_unclear
+    return known, FAILS_ANYHOW if is_old else FAILS
 
 
 def _find_flaky(first: VariantResult, second: VariantResult) -> frozenset[str]:

@@ -53,6 +53,12 @@ _QUIET_FUNCTIONS: Final = frozenset({"__repr__", "__str__", "toString", "inspect
 _FUNCTIONS: Final = frozenset(
     {"function_definition", "method_definition", "function_declaration", "method_declaration"}
 )
+# What is assigned, by the kind of assignment.
+_VALUES: Final = {
+    "assignment": "right",
+    "assignment_expression": "right",
+    "variable_declarator": "value",
+}
 _MOST_LENGTH: Final = 40  # characters of a condition that is negated
 
 
@@ -101,6 +107,27 @@ def list_removals(path: str, text: str, lines: Collection[int]) -> list[Mutation
             if {node.start_point[0] + 1, node.end_point[0] + 1} <= set(lines):
                 removals += _remove_body(node)
     return sorted(removals) if len(removals) > 1 else []
+
+
+def list_lost_values(path: str, text: str, lines: Collection[int]) -> list[Mutation]:
+    """List the changes that lose a value which is assigned or returned on these lines; at most one a line."""
+    root = parse_syntax(path, text)
+    if root is None or root.has_error:
+        return []
+    lost, waiting = dict[int, Mutation](), [root]
+    while waiting:
+        node = waiting.pop()
+        if _is_quiet(node):
+            continue
+        waiting.extend(node.named_children)
+        value = node.child_by_field_name(_VALUES[node.type]) if node.type in _VALUES else None
+        if node.type == "return_statement" and node.named_children:
+            value = node.named_children[0]
+        line = node.start_point[0] + 1
+        if value is not None and line in lines and not _is_quiet(value) and value.type not in ("none", "null"):
+            nothing = "None" if path.endswith((".py", ".pyi")) else "null"
+            lost[line] = Mutation(6, line, value.start_byte, value.end_byte, _read(value)[:_MOST_LENGTH], nothing)
+    return sorted(lost.values())
 
 
 def _remove_body(node: Node) -> Iterator[Mutation]:

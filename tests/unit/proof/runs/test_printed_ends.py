@@ -102,7 +102,7 @@ not ok 2 should be equal
 
 
 def read(output: str) -> list[tuple[str, str, str, str]]:
-    return [(end.test, end.outcome, end.kind, end.message) for end in read_printed_ends(output, ROOT)]
+    return [(end.test, end.outcome, end.kind, end.message) for end in read_printed_ends(output, ROOT, is_red=True)]
 
 
 def test_node():
@@ -114,11 +114,11 @@ def test_node():
         (f"{path}::skipped", "skipped", "", ""),
         (f"{path}::fine", "passed", "", ""),
     ]
-    assert read_printed_ends(NODE, ROOT)[1].places == (("price.js", 2),)
+    assert read_printed_ends(NODE, ROOT, is_red=True)[1].places == (("price.js", 2),)
 
 
 def test_a_file_that_failed_as_a_whole_has_failed_by_what_was_printed_before():
-    (end,) = read_printed_ends(FILE_OF_NODE, ROOT)
+    (end,) = read_printed_ends(FILE_OF_NODE, ROOT, is_red=True)
     assert (end.test, end.kind, end.message) == ("test/price.test.js", "ReferenceError", "nope is not defined")
     assert end.places == (("lib/price.js", 3),)
 
@@ -142,9 +142,49 @@ def test_tape():
         ("--- FAIL: TestTotal (0.00s)\n    a_test.go:9: 2 != 3\n", [("TestTotal", "AssertionError")]),
         ("test tests::total ... FAILED\nassertion `left == right` failed\n", [("tests::total", "AssertionError")]),
         ("test tests::total ... ok\n", []),
+        (
+            "ok 1 a\nReferenceError: x is not defined\n    at f (/work/shop/a.js:1:2)\n",
+            [("a", ""), ("a.js", "ReferenceError")],
+        ),
         ("", []),
     ],
 )
 def test_other_runners(output, wanted):
     ends = [(test, kind) for test, _, kind, _ in read(output)]
     assert ends == wanted
+
+
+def test_what_a_passing_run_prints_of_errors_is_no_failure():
+    assert read_printed_ends("ok 1 a\nTypeError: expected here\n", ROOT, is_red=False)[0].outcome == "passed"
+    assert read_printed_ends("TypeError: expected here\n--- FAIL: TestA\n", ROOT, is_red=False) == ()
+
+
+@pytest.mark.parametrize(
+    ("output", "test", "message"),
+    [
+        ("--- FAIL: TestTotal (0.00s)\n    a_test.go:9: got 2, want 3\n", "TestTotal", "got 2, want 3"),
+        (
+            "There was 1 failure:\n\n1) App\\CartTest::testTotal\nFailed asserting that 2 matches expected 3.\n",
+            "App\\CartTest::testTotal",
+            "Failed asserting that 2 matches expected 3.",
+        ),
+        (
+            "[ERROR]   CartTest.total:12 expected: <3> but was: <2>\norg.opentest4j.AssertionFailedError: x\n",
+            "CartTest.total:12",
+            "expected: <3> but was: <2>",
+        ),
+        ("CartTest > total() FAILED\n    org.opentest4j.AssertionFailedError: x\n", "CartTest > total()", "x"),
+        ("  Failed Shop.CartTest.Total [4 ms]\n", "Shop.CartTest.Total", ""),
+        ("FAILED tests/test_a.py::test_a[1] - assert 1 == 2\n", "tests/test_a.py::test_a[1]", ""),
+        ("FAIL: test_a (cart.Total)\nAssertionError: 1 != 2\n", "test_a (cart.Total)", "1 != 2"),
+        ("  1) cart\n       adds:\n     AssertionError: 1 != 2\n", "cart adds", "1 != 2"),
+        ("The following tests FAILED:\n\t  3 - total (Failed)\n", "total", ""),
+        ("Test Case '-[Shop.CartTests testTotal]' failed (0.1 seconds).\n", "-[Shop.CartTests testTotal]", ""),
+        ("adds ... FAILED (3ms)\nerror: AssertionError: 1 != 2\n", "adds", ""),
+        ("rspec ./spec/cart_spec.rb:4 # Cart adds\n", "./spec/cart_spec.rb:4", ""),
+        ("  ● cart › adds\n    expect(received).toBe(expected)\n    Expected: 3\n", "cart › adds", "Expected: 3"),
+    ],
+)
+def test_what_other_runners_say_of_a_failure(output, test, message):
+    (end,) = read_printed_ends(output, ROOT, is_red=True)
+    assert (end.test, end.message) == (test, message)

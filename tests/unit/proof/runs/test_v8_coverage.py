@@ -1,4 +1,4 @@
-"""Lines of JavaScript by what V8 has counted."""
+"""Lines of JavaScript by what Node has counted."""
 
 from __future__ import annotations
 

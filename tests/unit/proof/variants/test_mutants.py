@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.proof.variants.mutants import list_mutations, list_removals
+from core.proof.variants.mutants import list_lost_values, list_mutations, list_removals
 
 EVERYWHERE = range(1, 1_000)
 
@@ -109,3 +109,16 @@ def test_whatever_is_changed_can_still_be_parsed(parts):
     changes = [*list_mutations("a.py", text, EVERYWHERE), *list_removals("a.py", text, EVERYWHERE)]
     assert changes
     assert all(compile(change.apply(text.encode()), "a", "exec", flags=PyCF_ONLY_AST) for change in changes)
+
+
+def test_a_value_that_is_assigned_or_returned_is_lost():
+    assert [
+        change.describe() for change in list_lost_values("a.py", "x = f(1)\ny = None\nreturn g(2)\n", EVERYWHERE)
+    ] == [
+        "f(1) → None",
+        "g(2) → None",
+    ]
+    script = "const x = f(1);\nx.y = g(2);\nfunction h() {\n  return x;\n}\n"
+    changes = list_lost_values("a.js", script, EVERYWHERE)
+    assert [change.describe() for change in changes] == ["f(1) → null", "g(2) → null", "x → null"]
+    assert list_lost_values("a.py", "x = f(1)\n", {2}) == []
