@@ -203,6 +203,8 @@ def judge_code(evidence: HunkEvidence) -> Judgement:
         return Judgement("never_ran", "never ran", _describe_lines(evidence), loss=loss)
     if evidence.needed == "unnoticed":
         return _judge_unnoticed(evidence)
+    if not evidence.unknown:
+        return Judgement("unknown", "not looked into yet")
     return Judgement("unknown", "not looked into", evidence.unknown)
 
 

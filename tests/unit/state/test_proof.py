@@ -83,6 +83,7 @@ def prove(*hunks: HunkEvidence, check: CheckEvidence = CHECK) -> ProofState:
             *("never ran", "no test reaches it", "without it, all tests pass"),
         ),
         ({"unknown": "out of time"}, "not looked into", "out of time", ""),
+        ({}, "not looked into yet", "", ""),
         ({"kind": "steering"}, "decides how tests run", "the check ran by changed rules", ""),
         ({"kind": "imports"}, "imports only", "", ""),
         ({"kind": "uniform", "substitution": "a → b"}, "same edit", "a → b", ""),
