@@ -252,20 +252,6 @@ PLACES = (
         "tuple(hunk.id for hunk in change.hunks)",
         "tests/tui/test_review.py::test_the_last_verdict_of_a_file_leads_to_the_next_file",
     ),
-    Place(
-        "hunks of a protected file are accepted together with others",
-        "core/state/proof.py",
-        "not (change.protected or change.broken or",
-        "not (change.broken or",
-        "tests/unit/state/test_proof.py::test_no_hunk_of_a_protected_file_is_accepted_unread",
-    ),
-    Place(
-        "evidence of an earlier text accepts a hunk",
-        "core/state/proof.py",
-        "is_proven = judgement.is_proven and not is_stale and not self.is_check_stale",
-        "is_proven = judgement.is_proven",
-        "tests/unit/state/test_proof.py::test_late_evidence_replaces_that_of_the_same_hunk_and_an_edit_makes_it_stale",
-    ),
     # edits of the model's
     Place(
         "of two places that come near the first is edited",
