@@ -199,10 +199,13 @@ def judge_code(evidence: HunkEvidence) -> Judgement:
             loss = f"{_describe_removal(evidence)}: {evidence.message}"
         return Judgement(word, text, loss, loss=loss)
     if evidence.executed == "none" and not evidence.unknown:
-        loss = f"{_describe_removal(evidence)}, all tests pass" if evidence.needed == "unnoticed" else ""
-        return Judgement("never_ran", "never ran", _describe_lines(evidence), loss=loss)
+        lines = _describe_lines(evidence)
+        loss = f"{_describe_removal(evidence)}, all tests pass · {lines}" if evidence.needed == "unnoticed" else ""
+        return Judgement("never_ran", "never ran", lines, loss=loss)
     if evidence.needed == "unnoticed":
         return _judge_unnoticed(evidence)
+    if not evidence.unknown:
+        return Judgement("unknown", "not looked into yet")
     return Judgement("unknown", "not looked into", evidence.unknown)
 
 
@@ -425,7 +428,8 @@ def explain_hunk(evidence: HunkEvidence) -> list[tuple[str, str]]:
     rows = [("tests", "\n".join(evidence.by_tests)), ("message", evidence.message)]
     rows.append(("runs it", count("test", evidence.tests) if evidence.tests else ""))
     rows.append(("executed", _EXECUTED_WORDS[evidence.executed]))
-    rows.append(("never ran", format_lines(evidence.not_run, 40)))
+    plural = "line" if len(evidence.not_run) == 1 else "lines"
+    rows.append(("never ran", f"{plural} {format_lines(evidence.not_run, 40)}" if evidence.not_run else ""))
     rows.append(("without it", _describe_need(evidence)))
     others = len(set(evidence.group) - {evidence.hunk})
     rows.append(("taken out", f"together with {count('other hunk', others)}" if others else ""))

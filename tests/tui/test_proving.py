@@ -102,6 +102,16 @@ async def test_what_the_user_stopped_stays_stopped_and_typing_alone_runs_nothing
         assert on.sent(c.ChangesProve) == []
 
 
+async def test_a_proof_that_something_else_stopped_goes_on_and_one_of_an_earlier_day_does_not(stage, quiet_soon):
+    async with stage(opened(recorded_proof(), *PAUSED)) as on:
+        await on.emit(e.CommentsSent())
+        await on.pilot.pause(0.05)
+        assert on.sent(c.ChangesProve) == []
+        await on.emit(RUNS, PAUSED[0], e.ProofFinished(stopped=True))
+        await on.until(lambda: on.sent(c.ChangesProve))
+        assert len(on.sent(c.ChangesProve)) == 1
+
+
 async def test_a_verdict_stops_a_proof_too(stage, clock, never_quiet):
     async with stage(opened(recorded_proof()), answers=answers()) as on:
         await reviewing(on, clock)

@@ -140,6 +140,7 @@ class _Proof:
         if (refusal := await find_hook_refusal(session.hooks, command, new_id("proof"))) is not None:
             return f"`{command}` was not run: {refusal}"
         self._command = command
+        self.flush()  # so that clients see that it runs, before the first run has ended
         proof = session.review.proof
         check, is_same_check = proof.check, proof.check is not None and proof.check.command == command
         runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))

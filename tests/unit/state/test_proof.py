@@ -80,9 +80,10 @@ def prove(*hunks: HunkEvidence, check: CheckEvidence = CHECK) -> ProofState:
         ({"executed": "none", "not_run": (11, 12, 14)}, "never ran", "no test reaches lines 11-12, 14", ""),
         (
             {"executed": "none", "needed": "unnoticed"},
-            *("never ran", "no test reaches it", "without it, all tests pass"),
+            *("never ran", "no test reaches it", "without it, all tests pass · no test reaches it"),
         ),
         ({"unknown": "out of time"}, "not looked into", "out of time", ""),
+        ({}, "not looked into yet", "", ""),
         ({"kind": "steering"}, "decides how tests run", "the check ran by changed rules", ""),
         ({"kind": "imports"}, "imports only", "", ""),
         ({"kind": "uniform", "substitution": "a → b"}, "same edit", "a → b", ""),
@@ -214,7 +215,7 @@ def test_a_page_about_a_hunk_has_all_that_is_known_of_it():
     )
     rows = explain_hunk(hunk)
     assert ("tests", f"{LIMIT}\n{TOTAL}") in rows
-    assert ("never ran", "12") in rows
+    assert ("never ran", "line 12") in rows
     assert ("line 11", ">= → > unnoticed") in rows
     assert ("line 11", ">= → > noticed by test_total") in rows
     assert ("taken out", "together with 1 other hunk") in rows

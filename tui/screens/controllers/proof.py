@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from textual import on
 
 from core.protocol import commands, queries
+from core.protocol.events import ProofFinished
 from core.protocol.renames import list_changes
 from core.state.proof import ProofSummary, summarize_proof
 from core.text.counting import count
@@ -40,7 +41,8 @@ class ProofController(Controller):
 
     def __init__(self, context: ScreenContext) -> None:
         super().__init__(context)
-        self._is_stop_sent = self._is_due = False
+        self._is_stop_sent = self._is_due = self._is_held = False
+        self._seen_end: tuple[str, ProofFinished | None] = ("", None)  # the session, and the end of its last proof
         self._timer: Timer | None = None
 
     # Running
@@ -69,12 +71,12 @@ class ProofController(Controller):
 
     def _prove(self) -> None:
         """Run the check over each hunk; a refusal is reported."""
-        self._is_due = False
+        self._is_due = self._is_held = False
         self.context.submit_soon(commands.ChangesProve())
         self.context.notify_user("The check runs over each hunk.", "Typing pauses it, x in the review stops it.")
 
     def _stop(self) -> None:
-        self._is_due = False
+        self._is_due, self._is_held = False, True
         self.context.submit_soon(commands.ProofStop())
 
     @on(messages.ProveRequested)
@@ -100,8 +102,15 @@ class ProofController(Controller):
             self._wait()
 
     def follow(self) -> None:
-        """Note that no proof runs any more; the next one can be stopped again."""
-        self._is_stop_sent = self._is_stop_sent and self.context.state.proving is not None
+        """Note the end of a proof. One that gave way to something else goes on after a pause, too; not one that had
+        ended before this session was opened here."""
+        state = self.context.state
+        self._is_stop_sent = self._is_stop_sent and state.proving is not None
+        end, seen = (state.session_id, state.review.proof.finished), self._seen_end
+        self._seen_end = end
+        if end[1] is not None and end[1].stopped and end[0] == seen[0] and end[1] is not seen[1] and not self._is_held:
+            self._is_due = True
+            self._wait()
 
     def _wait(self) -> None:
         if self._timer is not None:
