@@ -201,3 +201,17 @@ async def test_a_rule_that_denies_the_check_is_kept_when_it_is_asked_for(project
     async with after_turn(project, write("shop/price.py", NEW)) as (engine, session):
         [*_, end] = await prove(engine, session, check="make check")
         assert end.reason.startswith("`make check` was not run:")
+
+
+async def test_the_call_that_broke_a_check_is_found(project):
+    wrong = TESTS.replace("== 4", "== 5")
+    steps = (*WORK[:2], write("docs/a.md", "# A\n"), write("tests/test_price.py", wrong), write("docs/b.md", "# B\n"))
+    async with after_turn(project, *steps) as (engine, session):
+        events = await run_turn(engine, session, f"/bisect {CHECK}")
+        [document] = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
+        assert "broke with call 4 of 5 calls: `write` on `tests/test_price.py`" in document.content
+        assert "+    assert price(2) == 5" in document.content
+        assert events[-1].reason == "done"
+        green = await run_turn(engine, session, "/bisect python -c pass")
+        [document] = [event.document for event in green if isinstance(event, ev.DocumentFinished)]
+        assert document.content == "`python -c pass` passes over the files as they are now."
