@@ -165,15 +165,16 @@ def _judge_test(change: Change, hunk: Hunk, check: CheckEvidence) -> Judgement:
         path, _, line = place.rpartition(":")
         if path == change.path and line.isdecimal() and _covers(hunk, int(line)):
             return Judgement("weakened", "test weakened", weakness)
-    outcomes: tuple[tuple[tuple[str, ...], Word, str], ...] = (
-        (check.broken_old, "test", "its old text fails over the new code"),
-        (check.red_new, "test", "fails without the change"),
-        (check.green_new, "gap", "passes without the change too"),
+    outcomes: tuple[tuple[tuple[str, ...], Word, str, str], ...] = (
+        (check.broken_old, "test", "its old text fails over the new code", "old text that fails over the new code"),
+        (check.red_new, "test", "fails without the change", "fail without the change"),
+        (check.green_new, "gap", "passes without the change too", "pass without the change too"),
     )
     prefix = f"{change.path}::"
-    for tests, word, sentence in outcomes:
+    for tests, word, sentence, of_file in outcomes:
         if own_tests := [test for test in tests if test.startswith(prefix)]:
-            return Judgement(word, "test", f"{sentence}: {list_tests(own_tests)}")
+            prose = sentence if len(change.hunks) == 1 else f"in this file, {of_file}"
+            return Judgement(word, "test", f"{prose}: {list_tests(own_tests)}")
     return Judgement("test", "test")
 
 
