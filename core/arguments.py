@@ -29,6 +29,7 @@ Front = Literal[
     "commit",
     "pr",
     "diff",
+    "proof",
     "permissions",
     "plan",
     "models",
@@ -80,12 +81,13 @@ class ScreenArguments(SessionArguments):
 class PrintArguments(SessionArguments):
     """`prompt` None: read it from stdin. `images`: files to send with it, "-" = stdin. `best`: the models that the
     prompt is tried with in parallel, "" = the session's; () = it is answered once. `tools`: limits of tools by name.
-    `accept`: "all", "verified", and patterns of paths to accept at the end. `json_schema`: the file of the schema that
-    the answer must match. `time_limit`: seconds of the run, None = no limit. `exit_zero`: a limit, a refusal and what
-    is left pending are no failure. `trajectory`: a file that the session is written to at the end, None = none. `goal`:
-    a condition until which the run goes on, with the command `check` that tells, in at most `rounds` checks. `loop`:
-    seconds after which the prompt is sent again, 0 = it is sent once; at most `runs` times (0 = as usual), and only
-    when the command `when` prints a line with `prints`."""
+    `accept`: "all", "verified", "proven", and patterns of paths to accept at the end; `proof`: the check is run over
+    each hunk before. `json_schema`: the file of the schema that the answer must match. `time_limit`: seconds of the
+    run, None = no limit. `exit_zero`: a limit, a refusal and what is left pending are no failure. `trajectory`: a file
+    that the session is written to at the end, None = none. `goal`: a condition until which the run goes on, with the
+    command `check` that tells, in at most `rounds` checks. `loop`: seconds after which the prompt is sent again, 0 =
+    it is sent once; at most `runs` times (0 = as usual), and only when the command `when` prints a line with
+    `prints`."""
 
     front: ClassVar[Front] = "print"
     interactive: bool = False
@@ -93,6 +95,7 @@ class PrintArguments(SessionArguments):
     prompt: str | None = None
     output_format: OutputFormat = "text"
     accept: tuple[str, ...] = ()
+    proof: bool = False
     images: tuple[str, ...] = ()
     best: tuple[str, ...] = ()
     tools: Mapping[str, ToolSettings] = field(default_factory=dict)

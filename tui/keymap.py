@@ -111,7 +111,16 @@ SCOPE_TITLES: Final = {
     "page": "Page",
     "keyhelp": "Help",
 }
-_KEY_SIGNS: Final = {"full_stop": ".", "escape": "esc", "up": "↑", "down": "↓", "left": "←", "right": "→", "slash": "/"}
+_KEY_SIGNS: Final = {
+    "full_stop": ".",
+    "slash": "/",
+    "semicolon": ";",
+    "escape": "esc",
+    "up": "↑",
+    "down": "↓",
+    "left": "←",
+    "right": "→",
+}
 
 
 def format_keys(keys: str) -> str:

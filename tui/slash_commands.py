@@ -202,6 +202,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("permissions", "questions.show_permissions", "Show or remove saved permissions", "remove ID"),
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "PATH | all"),
     SlashCommand("reject", "review.reject_all", "Reject pending changes", "PATH | all"),
+    SlashCommand("proof", "proof.show_proof", "What the check says about each hunk", "run | stop | verify"),
     SlashCommand("undo", "review.undo_verdict", "Undo the last verdict"),
     SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else", "PATH ..."),
     SlashCommand("pr", "commits.open_pull_request", "Push the branch and open a pull request"),

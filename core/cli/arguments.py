@@ -61,6 +61,7 @@ SUBCOMMANDS: Final = frozenset(
         "permissions",
         "plan",
         "pr",
+        "proof",
         "report",
         "review",
         "rules",
@@ -91,6 +92,7 @@ COMMANDS = """\
 commands:
   review                show, accept or reject pending changes
   diff                  print pending changes as a patch for git apply
+  proof                 say for each pending hunk whether a test notices it
   commit                commit accepted changes, and nothing else
   pr                    push the branch and open a pull request with evidence
   sessions              list, show, search, rename, tag, export or delete

@@ -29,6 +29,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.sessions.store import SessionStore
+from core.state.session import SessionState
 from core.text.counting import count
 from core.text.display_names import to_one_line
 from core.transports.session_client import SessionView, require_ack, resume_session
@@ -141,9 +142,19 @@ class SessionChanges:
     """One session of an engine, and its events so far."""
 
     engine: Client
-    _view: SessionView
+    view: SessionView
     _events: list[ev.AnyEvent]
     session: str
+
+    @property
+    def state(self) -> SessionState:
+        """The state of the session."""
+        return self.view.state
+
+    async def carry_out(self, command: cmd.AnyCommand) -> None:
+        """Send a command, and wait until its effects have been seen; failures are events. Raises `CommandRejected`."""
+        require_ack(await self.engine.submit(command))
+        await self.view.settle()
 
     async def submit(self, command: cmd.AnyCommand, kind: type[ev.AnyEvent], *, count: int = 1) -> list[ev.AnyEvent]:
         """Send a command. Returns its events of the kind once there are `count`, or the failure that came instead."""
@@ -154,7 +165,7 @@ class SessionChanges:
             ends = (kind, ev.CommitFailed, ev.ErrorRaised)
             return [event for event in self._events[start:] if isinstance(event, ends)]
 
-        await self._view.wait_until(
+        await self.view.wait_until(
             lambda: len(list_ends()) >= count or any(not isinstance(end, kind) for end in list_ends())
         )
         return list_ends()

@@ -137,6 +137,14 @@ class CommandSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     checks: tuple[Annotated[str, Meta(min_length=1, max_length=200)], ...] = ()
 
 
+class ProofSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`off`: the check is not run over each hunk at the end of a turn, only when you ask. `seconds`: the limit of one
+    proof after the first run of the check."""
+
+    off: bool = False
+    seconds: Annotated[int, Meta(ge=1, le=86_400)] = 60
+
+
 class EditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`review` waits for a verdict on every hunk, `auto` accepts them at the end of every step."""
 
@@ -309,6 +317,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     mode: Mode = Mode.AGENT
     limits: TurnLimits = TurnLimits()
     commands: CommandSettings = CommandSettings()
+    proof: ProofSettings = ProofSettings()
     edits: EditSettings = EditSettings()
     ui: InterfaceSettings = InterfaceSettings()
     notify: NotificationSettings = NotificationSettings()

@@ -16,7 +16,7 @@ from weakref import WeakSet
 from core import demo
 from core.agent.context.offers import Offer
 from core.config.settings import LoadedSettings
-from core.engine.commands import COMMANDS
+from core.engine.commands import COMMANDS, PROVING
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.settings import announce_limits, apply_limit_options
 from core.engine.configuration.foreign_files import build_notice
@@ -27,6 +27,7 @@ from core.engine.queries import QUERIES
 from core.engine.queries.source import QuerySource
 from core.engine.session.closed_sessions import CLOSED_SESSION_COMMANDS, expire_sessions
 from core.engine.session.opening import create_session, fill_directory, fork_session, record_branch, resume_session
+from core.engine.session.proof import start_after_resume
 from core.engine.session.recorder import Subscription
 from core.engine.session.server_access import ServerAccess
 from core.engine.session.session import Session
@@ -116,6 +117,8 @@ class Engine:
                 await asyncio.to_thread(change, self._load().services.store, command)
                 return cmd.Ack(session=command.session)
             session = self._find_session(command.session, subagents=isinstance(command, cmd.TurnInterrupt))
+            if type(command) not in PROVING:
+                session.proof_slot.stop()
             effect = COMMANDS[type(command)](session, command)
             session.tasks.schedule(await effect if inspect.isawaitable(effect) else effect)
             return _ack(session)
@@ -278,6 +281,7 @@ class Engine:
             raise
         ack = self._register(session)
         await finish_merges(session)
+        start_after_resume(session)
         return ack
 
     async def _fork_session(self, command: cmd.SessionFork) -> cmd.Ack:

@@ -11,9 +11,10 @@ from typing import Final, Protocol
 
 from msgspec.structs import replace
 
+from core.proof.classes.contracts import find_contracts, find_file_contract
 from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.uniform_edits import Place
-from core.proof.classes.weakened_tests import find_weakened_tests
+from core.proof.classes.weakened_tests import WeakenedTest, find_weakened_tests
 from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.proof.runs.records import RunRecord
 from core.proof.runs.v8_coverage import ENDINGS
@@ -46,6 +47,7 @@ class Findings:
         self._report = report
         self.known = {place: evidence for place, evidence in (known or {}).items() if _holds(evidence)}
         self.classes = classify_hunks(texts)
+        self._contracts = self._find_contracts()
         self.evidence = {place: self._begin(place) for place in self.classes}
         self.check = CheckEvidence(
             command=command,
@@ -104,12 +106,26 @@ class Findings:
             kind=hunk_class.kind,
             partner=hunk_class.partner,
             substitution=hunk_class.substitution,
+            contract=self._contracts.get(place, ""),
         )
         known = self.known.get(place)
         if known is None or known.kind != evidence.kind:
             self.known.pop(place, None)
             return evidence
-        return replace(known, partner=evidence.partner, substitution=evidence.substitution)
+        static = {name: getattr(evidence, name) for name in ("partner", "substitution", "contract")}
+        return replace(known, **static)
+
+    def _find_contracts(self) -> dict[Place, str]:
+        """Return in words what hunks change that code elsewhere relies on."""
+        contracts = dict[Place, str]()
+        for path, text in self.texts.items():
+            if (contract := find_file_contract(path)) is not None:
+                contracts |= {(path, hunk.id): contract.words for hunk in text.change.hunks}
+            elif any(self.classes[path, hunk.id].kind == "code" for hunk in text.change.hunks):
+                old, new = (data.decode("utf-8", "replace") for data in (text.base, text.pending))
+                by_hunk = find_contracts(path, old, new, text.change.hunks)
+                contracts |= {(path, hunk): contract.words for hunk, contract in by_hunk.items()}
+        return contracts
 
     def _find_weakened(self) -> tuple[tuple[str, str], ...]:
         sides = {
@@ -117,7 +133,17 @@ class Findings:
             for path, text in self.texts.items()
             if is_test_file(path) and not text.change.binary
         }
-        return tuple((f"{test.path}:{test.line}", test.describe()) for test in find_weakened_tests(sides))
+        weakened = (test for test in find_weakened_tests(sides) if test.weakness != "other_expectation")
+        return tuple((f"{test.path}:{self._find_touched_line(test)}", test.describe()) for test in weakened)
+
+    def _find_touched_line(self, test: WeakenedTest) -> int:
+        """Return the first line of a test that a hunk touches, that of the test if none does."""
+        hunks = self.texts[test.path].change.hunks
+        if test.weakness == "deleted":
+            starts = (max(hunk.old_start, test.line) for hunk in hunks if hunk.old_start + hunk.old_lines > test.line)
+        else:
+            starts = (max(hunk.new_start, test.line) for hunk in hunks if hunk.new_start + hunk.new_lines >= test.line)
+        return next((line for line in starts if line <= test.end + 1), test.line)
 
 
 def describe_unrun(texts: Sequence[ChangedText]) -> tuple[CheckEvidence, tuple[HunkEvidence, ...]]:

@@ -52,13 +52,15 @@ _BRANCH: Final = compile_lazily(
 class ProofBudget(Struct, frozen=True, kw_only=True):
     """Limits of one proof. `seconds`: for everything after the first runs; `suite_seconds`: a check that takes longer
     is not looked into; `with_mutants`: lines are changed, too. `flaky`: the tests of the project that end differently
-    without a reason; None = that is not known yet, and a second run tells."""
+    without a reason; None = that is not known yet, and a second run tells. `dismissed`: small changes that are useless
+    to try, each the path, the old and the new text."""
 
     seconds: float = 60.0
     suite_seconds: float = LONG_SUITE
     hunks: int = MOST_HUNKS
     with_mutants: bool = True
     flaky: frozenset[str] | None = None
+    dismissed: frozenset[tuple[str, str, str]] = frozenset()
 
 
 class ProvenChange(Struct, frozen=True):
@@ -282,7 +284,8 @@ class Prover:
         """Draw changes of lines that tests execute; where there is no bound, number or condition, lost values."""
         own, text = self._list_own_lines(place), self._texts[place[0]].pending.decode("utf-8", "replace")
         lines = own & execution.in_tests if execution.executed != "unknown" else own
-        mutations = list_mutations(place[0], text, lines)[:MUTANTS_OF_HUNK]
+        drawn = list_mutations(place[0], text, lines)
+        mutations = [one for one in drawn if (place[0], one.old, one.new) not in self._budget.dismissed]
         is_open = len(mutations) < MUTANTS_OF_HUNK and self._findings.evidence[place].needed != "checked"
         lost = list_lost_values(place[0], text, lines) if is_open else []
         return [*mutations, *lost][:MUTANTS_OF_HUNK]

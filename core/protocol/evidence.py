@@ -36,7 +36,8 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     each small change of its lines was noticed, so that it may well behave as before. `by_tests` failed first, with
     `message`. `is_confirmed`: that nothing failed was seen with the whole check. `group`: the hunks that had to be
     taken out with it. `unknown`: why it was not looked into, "" = it was. `depends_on`: the changed files on whose text
-    the runs about it depended, () = all. `is_stale`: one of them was edited since.
+    the runs about it depended, () = all. `is_stale`: one of them was edited since. `contract`: what it changes that
+    code elsewhere relies on ("signature of price"), "" = nothing.
     """
 
     path: str
@@ -56,6 +57,7 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     unknown: str = ""
     depends_on: tuple[str, ...] = ()
     is_stale: bool = False
+    contract: str = ""
 
 
 CanaryOutcome = Literal["noticed", "missed", "not_run"]

@@ -101,6 +101,14 @@ class Shadow:
         """Return the base content of a change; b"" if that was no file."""
         return self._contents.read(change.base) if change.base.kind == "file" else b""
 
+    def read_sides(self, change: Change) -> tuple[bytes, bytes]:
+        """Return the two contents between which the hunks of a change are counted; b"" for a side that is no file."""
+        old, new = (
+            self._contents.read(state) if state.kind == "file" else b""
+            for state in (change.counted_state, change.pending)
+        )
+        return old, new
+
     def read(self, rel: str, limit: int = MAX_EDITED_BYTES) -> bytes | None:
         """Return the bytes (at most `limit`) of a file as the agent sees it; None if it does not exist.
 

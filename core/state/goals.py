@@ -25,6 +25,18 @@ _EDITED: Final = compile_lazily(r"\s*/?goal\b:?\s*(?P<wish>.*)", re.DOTALL | re.
 HOW_TO_EDIT: Final = "To change it, answer: goal: CONDITION --check COMMAND"
 
 
+_PROOF: Final = compile_lazily(
+    r"\W*(?:every|each|all)\s+(?:(?:pending|code)\s+)*hunks?(?:\s+of\s+code)?\s+(?:(?:is|are|has been)\s+)?checked"
+    r"(?:\s+by\s+(?:a\s+)?tests?)?\W*",
+    re.IGNORECASE,
+)
+
+
+def is_proof_goal(condition: str) -> bool:
+    """Return True for the condition "every code hunk checked", which a proof of the program decides."""
+    return _PROOF.fullmatch(condition) is not None
+
+
 class GoalWish(NamedTuple):
     """A goal as the user writes it; `rounds` 0: as many as usual."""
 

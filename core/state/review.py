@@ -13,6 +13,7 @@ from core.protocol import events as ev
 from core.protocol.events.verification import Verification
 from core.protocol.review import Bulk, Change, Comment, VerdictRecord
 from core.state.findings import CodeReview, SettledFinding
+from core.state.proof import ProofState
 
 
 class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
@@ -30,8 +31,8 @@ class ReviewState:
     """The review. `changes` by path; `verdicts` in order, without undone ones; `commits` made of them; `layers` of
     commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been
     sent; `diagnostics` of the pending text by path; `code_review`: the last one; `verifications`: the last one of every
-    command; `verified_last`: the end of the last of all. Only `apply` changes it, and `version` with it. `writes`,
-    `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
+    command; `verified_last`: the end of the last of all; `proof`: the evidence of the hunks. Only `apply` changes it,
+    and `version` with it. `writes`, `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -44,6 +45,7 @@ class ReviewState:
     code_review: CodeReview | None = None
     verifications: dict[str, Verification] = field(default_factory=dict)
     verified_last: ev.VerificationFinished | None = None
+    proof: ProofState = field(default_factory=ProofState)
     writes: list[ev.FileWritten] = field(default_factory=list)
     plan_paths: set[str] = field(default_factory=set)
     checkpoints: dict[str, ReviewCheckpoint] = field(default_factory=dict)
@@ -67,6 +69,7 @@ ReviewStep = Callable[[ReviewState, Any], None]
 def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     previous_change = review.changes.get(event.change.path)
     review.changes[event.change.path] = event.change
+    review.proof.apply_edit(event.change.path, event.change.pending)
     if previous_change is None or previous_change.pending != event.change.pending:  # They are about another text.
         review.diagnostics.pop(event.change.path, None)
 
@@ -90,6 +93,8 @@ def _mark_conflict(review: ReviewState, event: ev.ChangeConflicted) -> None:
 
 def _add_verdict(review: ReviewState, event: ev.VerdictGiven) -> None:
     review.verdicts.append(event.verdict)
+    if event.verdict.verdict == "reject":  # Without the hunk, the text is another.
+        review.proof.apply_edit(event.verdict.path, None)
 
 
 def _undo_verdict(review: ReviewState, event: ev.VerdictUndone) -> None:
@@ -127,6 +132,18 @@ def _add_verification(review: ReviewState, event: ev.VerificationRecorded) -> No
 
 def _finish_verification(review: ReviewState, event: ev.VerificationFinished) -> None:
     review.verified_last = event
+
+
+def _add_evidence(review: ReviewState, event: ev.EvidenceRecorded) -> None:
+    review.proof.apply_evidence(event)
+
+
+def _dismiss_mutant(review: ReviewState, event: ev.MutantDismissed) -> None:
+    review.proof.apply_dismissal(event)
+
+
+def _finish_proof(review: ReviewState, event: ev.ProofFinished) -> None:
+    review.proof.apply_end(event)
 
 
 def _set_comment(review: ReviewState, event: ev.HunkCommented | ev.PlanCommented) -> None:
@@ -182,6 +199,9 @@ REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.CheckRecorded: _set_check,
     ev.VerificationRecorded: _add_verification,
     ev.VerificationFinished: _finish_verification,
+    ev.EvidenceRecorded: _add_evidence,
+    ev.MutantDismissed: _dismiss_mutant,
+    ev.ProofFinished: _finish_proof,
     ev.HunkCommented: _set_comment,
     ev.PlanCommented: _set_comment,
     ev.CommentsSent: _clear_comments,

@@ -19,10 +19,13 @@ from msgspec.structs import replace
 from core.protocol import documents as d
 from core.protocol.commands import Reject
 from core.protocol.events import AsideAnswered, ModeName
+from core.protocol.evidence import CheckEvidence
 from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
-from core.protocol.review import Operation, Severity
+from core.protocol.review import Change, Operation, Severity
 from core.records import convert
+from core.state.proof import Word
+from core.state.proof_text import list_proof_rows
 from core.state.receipt import build_receipt
 from core.state.session import SessionState, SubagentState, TurnState
 
@@ -47,9 +50,23 @@ class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
     estimated: bool = False
 
 
+class HunkReport(Struct, frozen=True, kw_only=True, rename="camel"):
+    """The word of the project's check on a pending hunk, by the id of the hunk; `line`: its first one in the pending
+    file. `text` and `detail`: the verdict in words; `stale`: a file that it depended on was edited since; `proven`: it
+    may be accepted together with others that are."""
+
+    hunk: str
+    line: int
+    verdict: Word
+    text: str
+    detail: str = ""
+    stale: bool = False
+    proven: bool = False
+
+
 class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
     """A file that waits for a verdict, with the lines it gains and loses. A rename is one: `renamed_from` is its old
-    path, "" = it is none."""
+    path, "" = it is none. `evidence`: of its hunks, as far as the check has looked into them."""
 
     path: str
     operation: Operation
@@ -58,6 +75,7 @@ class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
     renamed_from: str = ""
     protected: bool = False
     conflict: str = ""
+    evidence: tuple[HunkReport, ...] = ()
 
 
 class PendingBulk(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -123,7 +141,7 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     workspace at the end. `checks`: tests, builds and linters that ran; `findings`: those of a code review, null = it
     was none. `candidates`: the ways in which it was tried, of which nothing is taken yet. `waits_for`: ids of approvals
     and questions that are open. `structured_output`: the answer as a JSON value that is valid under the schema that was
-    asked for.
+    asked for. `proof`: what is known of the check that the evidence comes from, null = it was not asked.
     """
 
     duration_ms: int = field(name="duration_ms")
@@ -140,6 +158,7 @@ class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     candidates: tuple[ResponseCandidate, ...] = ()
     structured_output: Any = None
     waits_for: tuple[str, ...] = ()
+    proof: CheckEvidence | None = None
 
 
 class Response(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -183,6 +202,7 @@ def build_response(turn: TurnState, state: SessionState, *, accepted_changes: tu
             findings=_list_findings(turn, state),
             candidates=_list_candidates(turn, state),
             waits_for=(*state.approvals, *state.questions),
+            proof=state.review.proof.check,
         ),
     )
 
@@ -269,7 +289,26 @@ def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
         replace(change, conflict=change.obstacle) if change.is_denied else change
         for change in list_changes(state.changes)
     ]
-    return convert(waiting, tuple[PendingChange, ...], from_attributes=True)
+    pending = convert(waiting, tuple[PendingChange, ...], from_attributes=True)
+    return tuple(
+        replace(row, evidence=list_reports(state, change)) for row, change in zip(pending, waiting, strict=True)
+    )
+
+
+def list_reports(state: SessionState, change: Change) -> tuple[HunkReport, ...]:
+    """Return what is known of the hunks of a pending change."""
+    return tuple(
+        HunkReport(
+            hunk=row.hunk.id,
+            line=row.hunk.new_start,
+            verdict=row.judgement.word,
+            text=row.judgement.text,
+            detail=row.judgement.detail,
+            stale=row.judgement.is_stale,
+            proven=row.judgement.is_proven,
+        )
+        for row in list_proof_rows(state.review.proof, [change])
+    )
 
 
 def list_pending_bulks(state: SessionState) -> tuple[PendingBulk, ...]:

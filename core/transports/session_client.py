@@ -109,6 +109,16 @@ async def resume_session(directory: Path, session: str, options: EngineOptions) 
     return engine
 
 
+async def prove_pending(client: Client, view: SessionView, request: cmd.ChangesProve) -> ev.ProofFinished:
+    """Prove what is pending, and return the end of the proof. Raises `CommandRejected`."""
+    proof = view.state.review.proof
+    last = proof.finished
+    require_ack(await client.submit(request))
+    await view.wait_until(lambda: proof.finished is not None and proof.finished is not last)
+    assert proof.finished is not None
+    return proof.finished
+
+
 class SessionAttachments:
     """Attaches files to one session with request ids, so that concurrent clients get the labels of their own files.
 

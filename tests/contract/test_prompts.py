@@ -104,6 +104,8 @@ VARIABLES = {
         "attended": True,
     },
     "reminders/interrupted": {"reason": "the program ended."},
+    "reminders/evidence": {"command": "pytest", "unnoticed": ["a.py:1: never ran"], "weakened": ["t.py:1: skipped"]},
+    "write_test": {"place": "a.py:1", "excerpt": "+x", "fence": "```", "gap": None, "unnoticed": True},
     "reminders/stale_layers": {"layers": [{"root": "out", "why": "made from an older a.toml"}]},
     "review_comments": {
         "note": "Look.",

@@ -11,8 +11,9 @@ from tests.support import recorded
 from tests.tui.review_case import CASES, PRICES, ReviewApp
 from tests.tui.test_review import resolved, settle, text_of
 from tui.review import messages as review_messages
-from tui.review.change_list import ChangeList, build_rows
+from tui.review.change_list import ChangeList
 from tui.review.descriptions import build_badges, describe_attributes, describe_bulk
+from tui.review.list_rows import build_rows
 
 HUNK = Hunk(id="h", old_start=1, old_lines=1, new_start=1, new_lines=1)
 NPM = Origin(command="npm install", tool="run_terminal_cmd")

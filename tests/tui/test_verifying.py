@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from textual.widgets import Static
+from textual.widgets import OptionList, Static
 
 from core.protocol import commands as c
 from core.protocol import events as e
@@ -11,12 +11,22 @@ from core.protocol import queries as q
 from tests.tui.test_review_dialogs import proposed, reviewing
 from tests.tui.test_review_list import change
 from tui.dialogs.pages import ConfirmDialog
+from tui.dialogs.picker import ActionPickerDialog
+
+
+async def choose_verify(on) -> None:
+    """Press the key that accepts what is proven; without evidence of hunks it offers to run the tests again."""
+    await on.pilot.press("P")
+    await on.until(lambda: isinstance(on.app.screen, ActionPickerDialog) and on.app.screen.query(OptionList))
+    on.app.screen.grace_period._seconds = 0
+    await on.pilot.pause()
+    await on.pilot.press(*"again", "enter")
 
 
 async def press_verify(on, clock, answer: str) -> str:
     """Press the key that verifies, read its question and answer it."""
     await reviewing(on, clock)
-    await on.pilot.press("P")
+    await choose_verify(on)
     await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
     clock[0] += 10
     asked = "\n".join(str(widget.render()) for widget in on.app.screen.query(Static))
@@ -41,7 +51,7 @@ async def test_n27_where_nothing_can_be_verified_the_reason_is_told_and_nothing_
     plan = q.VerificationAnswer(refused="No check has passed over what waits.")
     async with stage(proposed(change("a.py")), answers={q.VerificationQuery: plan}) as on:
         await reviewing(on, clock)
-        await on.pilot.press("P")
+        await choose_verify(on)
         await on.until(
             lambda: any("No check has passed" in notification.message for notification in on.app._notifications)
         )

@@ -121,6 +121,13 @@ def build_proof_page(
 ) -> PageDialog:
     """Build the page with a check's output and its significance. `verification`: the result of its repetition in a
     clean layer."""
+    return PageDialog("Proof", build_proof_output(check, blocks, verification))
+
+
+def build_proof_output(
+    check: Check, blocks: Sequence[TranscriptBlock], verification: Verification | None = None
+) -> Content:
+    """Build the text of a check's output, as for `build_proof_page`."""
     verification = None if check.call else verification  # the displayed check ran in the session
     ran = verification or _find_run(check, blocks)
     success = (f"✓ {get_check_words(check).sentence}", get_check_style(check))
@@ -137,7 +144,7 @@ def build_proof_page(
         Content.styled(f"$ {expose_line(check.command, 2_000)}\n\n", "bold"),
         content,
     ]
-    return PageDialog("Proof", Content.assemble(*parts))
+    return Content.assemble(*parts)
 
 
 def _find_run(check: Check, blocks: Iterable[TranscriptBlock]) -> TerminalCommandMetadata | None:

@@ -3,7 +3,7 @@ cursor."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Final, Literal
 
 from textual import on
@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from core.errors import AgentTuiError
 from core.protocol.queries import HunkAnswer
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Hunk, VerdictRecord
+from core.text.counting import count
 from tui.input.visibility import PaneAttention, get_seconds_since_struck
 from tui.keymap import get_keymap, insert_keys
 from tui.review import messages
@@ -28,6 +29,7 @@ from tui.review.descriptions import (
 )
 from tui.review.diff.layout import build_buttons_target, clean_lines
 from tui.review.diff.page import DiffPage, PageSet
+from tui.review.diff.painter import TWO_NUMBERS_WIDTH
 from tui.review.diff.verdicts import (
     ReviewFrame,
     SentVerdicts,
@@ -40,6 +42,7 @@ from tui.review.diff.verdicts import (
 )
 from tui.review.diff.view import SPLIT_WIDTH, DiffView, LoadLines, PageLoader
 from tui.review.hunk_editor import NumberedLine, find_context
+from tui.review.proof_view import HunkPlace, ReviewProof, describe_judgement
 from tui.text import format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.key_hints import Hint
@@ -49,6 +52,7 @@ from tui.widgets.text_rows import measure_pieces
 GRACE: Final = 0.5  # seconds
 UNDO_HINT: Final[Hint] = ("review.undo", "undo")
 COMMIT_HINT: Final[Hint] = ("review.comment", "commit")
+NEWS_TITLE: Final = "new since you last looked"
 UNKNOWN_WIDTH: Final = 1_000  # columns, as long as the width is not known
 
 Goal = Literal["first", "last", "keep"] | int
@@ -82,6 +86,7 @@ class ChangeBrowser(Vertical):
         self._judged: Sequence[VerdictRecord] = ()
         self._can_commit, self._empty_text = False, EMPTY
         self._intents: Mapping[str, str] = {}
+        self.proof = ReviewProof()
         self.index = 0
         self._pages = PageSet()
         self._frame = ReviewFrame()
@@ -264,16 +269,32 @@ class ChangeBrowser(Vertical):
         return page is not None and is_in_range and page.hunks[hunk].id in self._sent.get_hunks(page.path)
 
     def render_header(self) -> None:
-        change = self.changes[self.index] if self.changes and not self.is_list_shown else None
         self._frame.show_progress(self._describe_progress())
-        self._frame.show_change(change, self._describe_origin(change), self._describe_problem(change))
-        stale, is_judged = self._pages.annotate(self.comments, self._diagnostics, self._sent)
+        self._show_foot()
+        stale, is_changed = self._pages.annotate(self.comments, self._diagnostics, self._sent, self.proof.by_file)
         if stale:
             self.diff_view.lay_out_again(stale)
-        elif is_judged:
+        elif is_changed:
             self.diff_view.redraw()
         if self.is_list_shown:
-            self.change_list.show(self.changes, self.bulks, {*self._sent.hunks, *self._sent.bulks}, self._diagnostics)
+            self._render_list()
+
+    @on(messages.RowSelected)
+    def _show_foot(self) -> None:
+        """Show the origin of the current file and its problem; in the list, what is known of the current hunk."""
+        change = self.changes[self.index] if self.changes and not self.is_list_shown else None
+        origin = self._describe_origin(change)
+        if (place := self.current_place) is not None and self.is_list_shown and place in self.proof.judgements:
+            room = (self.size.width or UNKNOWN_WIDTH) - 2
+            origin = [(" ", ""), *describe_judgement(self.proof.judgements[place], room, is_current=True)]
+        self._frame.show_change(change, origin, self._describe_problem(change))
+
+    def _render_list(self) -> None:
+        hunks = {(path, hunk) for path, verdicts in self._sent.hunks.items() for hunk in verdicts}
+        self.change_list.set_proof(self.proof, self._intents)
+        self.change_list.show(
+            self.changes, self.bulks, {*hunks, *self._sent.hunks, *self._sent.bulks}, self._diagnostics
+        )
 
     def _describe_problem(self, change: Change | None) -> str:
         """Return why the change can't be accepted, or why its verdict failed; in the list, that of the latest
@@ -289,12 +310,26 @@ class ChangeBrowser(Vertical):
     def _describe_progress(self) -> list[Part]:
         keymap = get_keymap(self.app)
         waiting = describe_waiting(() if self.is_list_shown else self.bulks, len(self.comments), keymap)
+        proof, width = self.proof, self.size.width or UNKNOWN_WIDTH
+        progress = proof.describe_progress(is_brief=self.is_list_shown and width < TWO_NUMBERS_WIDTH)
+        running: list[Part] = [(f" {progress} ", "$text-primary")] if progress else []
         if self.is_list_shown:
-            return [*waiting, *describe_list(self.changes, self.bulks, self.change_list.pattern)]
+            return [*running, *waiting, *self._describe_list()]
         if not self.changes:
             return waiting
-        room = (self.size.width or UNKNOWN_WIDTH) - measure_pieces(waiting)
-        return [*draw_meter(measure_progress(self.changes, self.bulks, self._judged), room), *waiting]
+        look_at = proof.summary.look_at
+        marks: list[Part] = [(f" {look_at:,} to look at ", "$text-warning")] if look_at else []
+        room = width - measure_pieces([*waiting, *running, *marks])
+        return [*draw_meter(measure_progress(self.changes, self.bulks, self._judged), room), *marks, *running, *waiting]
+
+    def _describe_list(self) -> list[Part]:
+        change_list, counts = self.change_list, self.proof.describe_counts()
+        if change_list.only is not None:
+            total = sum(len(change.hunks) for change in self.changes)
+            return [(f" {NEWS_TITLE}: {len(change_list.only):,} of {count('hunk', total)}", "bold $text-primary")]
+        if change_list.arrangement == "hunks" and counts:
+            return [*counts, *describe_list((), (), change_list.pattern)]
+        return describe_list(self.changes, self.bulks, change_list.pattern)
 
     def _describe_origin(self, change: Change | None) -> list[Part]:
         room = self.size.width or UNKNOWN_WIDTH
@@ -350,14 +385,49 @@ class ChangeBrowser(Vertical):
         self.render_header()
 
     def show_list(self, is_shown: bool) -> None:
+        """Show the list, in an order that stays while it is shown, or the lines."""
         had_focus = self.diff_view.has_focus or self.change_list.has_focus
+        place = self.current_place
         self.is_list_shown = is_shown
         self.change_list.display, self.diff_view.display = is_shown, not is_shown
+        if is_shown:
+            self.change_list.set_proof(self.proof, self._intents)
+            self.change_list.order_hunks(self.changes)
+        else:
+            self.change_list.set_only(None)
         self.render_header()
         if is_shown:
-            self.change_list.select_change(self.index)
+            self.change_list.select_change(self.index, place[1] if place is not None else "")
         if had_focus:
             self.focus()
+
+    def switch_arrangement(self) -> None:
+        """List files instead of hunks, or hunks instead of files; opens the list."""
+        if not self.changes:
+            return
+        if self.is_list_shown:
+            self.change_list.set_only(None)
+            self.change_list.switch_arrangement()
+        self.show_list(True)
+
+    def show_only(self, places: Collection[HunkPlace] | None) -> None:
+        """List these hunks alone; None = all again."""
+        self.change_list.set_only(places)
+        if places is None:
+            self.render_header()
+        else:
+            self.show_list(True)
+
+    @property
+    def current_place(self) -> HunkPlace | None:
+        """The path and the id of the hunk under the cursor, in the list as well; None = it is on no hunk."""
+        if self.is_list_shown:
+            row = self.change_list.current_row
+            return row.hunks[0] if row is not None and row.kind == "hunk" else None
+        page, current = self.diff_view.page if self.is_mounted else None, self.diff_view.current
+        if page is None or page.change is None or not 0 <= current < len(page.hunks):
+            return None
+        return page.path, page.hunks[current].id
 
     def toggle_list(self) -> None:
         if self.changes or self.bulks:
@@ -373,7 +443,11 @@ class ChangeBrowser(Vertical):
         if self.is_list_shown:
             self.show_list(False)
         if event.index < len(self.changes):
-            self._go_to_file(event.index, "first")
+            change = self.changes[event.index]
+            ids = [hunk.id for hunk in change.hunks]
+            page = self._pages[change.path]
+            page.goal = event.hunk if page.is_unloaded else page.goal
+            self._go_to_file(event.index, ids.index(event.hunk) if event.hunk in ids else "first")
         self.focus()
 
     def move_hunk(self, step: int) -> None:

@@ -1,124 +1,51 @@
-"""Everything pending as one list: files, grouped by directory where there are many, and one row per bulk."""
+"""Everything pending as one list: hunks in the order in which they are worth reading, or files, grouped by directory
+where there are many, and one row per bulk."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from time import monotonic
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal
 
 from textual import events
 from textual.geometry import Size
 from textual.strip import Strip
 
-from core.protocol.paths import list_parents
 from core.protocol.renames import group_renames
-from core.protocol.review import Bulk, Change
+from core.protocol.review import Bulk, Change, Hunk
 from tui.keymap import get_bindings
 from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
-from tui.review.messages import ChangeOpened
-from tui.text import format_path
+from tui.review.hunk_rows import HunkOrder, HunkPainter, build_hunk_rows
+from tui.review.list_rows import ChangeRow, build_rows
+from tui.review.messages import ChangeOpened, FilterEnded, RowSelected
+from tui.review.proof_view import HunkPlace, ReviewProof
+from tui.text import fit_line, format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
 from tui.widgets.key_hints import Hint, HintsChanged
 from tui.widgets.row_view import CursorView
 from tui.widgets.text_rows import measure_pieces
-
-GROUPED_FROM: Final = 25  # files from which they are grouped by directory
-HEADED_FROM: Final = 4  # number of files from which a grouped list shows a row for their directory
-DELETED_GROUP_FROM: Final = 3  # number of deleted files in a directory that are summed up in a row
-
 
 FILE_HINTS: Final[tuple[Hint, ...]] = (
     ("review.accept", "accept row"),
     ("review.reject", "reject row"),
     ("changes.open", "open"),
     ("review.filter", "find"),
-    ("review.list", "hunks"),
+    ("review.arrange", "by hunk"),
+    ("review.list", "diff"),
 )
 BULK_HINTS: Final = tuple(each for each in FILE_HINTS if each[0] != "changes.open")
-
-
-class ChangeRow(NamedTuple):
-    """A row of the list. `name`: the path of a file or directory, or the root of a bulk; `members`: indices of
-    changes; `below`: the directory of the row above that the name is relative to."""
-
-    kind: Literal["file", "directory", "bulk"]
-    name: str
-    members: tuple[int, ...] = ()
-    is_deleted: bool = False
-    is_open: bool = True
-    depth: int = 0
-    below: str = ""
-
-
-def build_rows(
-    changes: Sequence[Change], bulks: Sequence[Bulk], *, pattern: str = "", toggled_names: Collection[str] = ()
-) -> list[ChangeRow]:
-    """Return the rows in order of path, bulks last. A directory's row covers everything below it.
-
-    `pattern`: words of the path, or of the command behind the change. `toggled_names`: directories that are not in
-    their default state (deleted ones closed, others open).
-    """
-    words = pattern.lower().split()
-    indices = [index for index, change in enumerate(changes) if not words or _has_words(_search_text(change), words)]
-    indices.sort(key=lambda index: changes[index].path)
-    groups = {} if words else _group_deleted(changes, indices)
-    ungrouped = {index: changes[index].path for index in indices if index not in groups}
-    heads = _find_heads(ungrouped.values()) if len(indices) >= GROUPED_FROM else set()
-    rows: list[ChangeRow] = []
-    listed: set[str] = set()
-    for index in indices:
-        path = changes[index].path
-        above = [groups[index]] if index in groups else [parent for parent in list_parents(path) if parent in heads]
-        is_open = True
-        for depth, name in enumerate(above):
-            is_open = (name in toggled_names) == (index in groups)
-            if name not in listed:
-                listed.add(name)
-                members = [member for member, top in groups.items() if top == name] if index in groups else []
-                members = members or [
-                    member for member, file_path in ungrouped.items() if file_path.startswith(f"{name}/")
-                ]
-                rows.append(ChangeRow("directory", name, tuple(sorted(members)), index in groups, is_open, depth))
-            if not is_open:
-                break
-        if is_open:
-            rows.append(ChangeRow("file", path, (index,), depth=len(above), below=above[-1] if above else ""))
-    rows += [ChangeRow("bulk", bulk.root) for bulk in bulks if not words or _has_words(bulk.root.lower(), words)]
-    return rows
-
-
-def _find_heads(paths: Iterable[str]) -> set[str]:
-    """Return the directories that get a row: those with enough files that no directory below them has."""
-    direct = Counter(path.rpartition("/")[0] for path in paths)
-    heads = set()
-    for name in sorted({above for path in direct for above in list_parents(f"{path}/")}, key=len, reverse=True):
-        if name and direct[name] >= HEADED_FROM:
-            heads.add(name)
-        elif name:
-            direct[name.rpartition("/")[0]] += direct[name]
-    return heads
-
-
-def _search_text(change: Change) -> str:
-    return f"{change.renamed_from} {change.path} {change.origin.command if change.origin else ''}".lower()
-
-
-def _has_words(text: str, words: Sequence[str]) -> bool:
-    return all(word in text for word in words)
-
-
-def _group_deleted(changes: Sequence[Change], indices: Sequence[int]) -> dict[int, str]:
-    """Map deleted files to the topmost directory with nothing but deletions, if there are several."""
-    total = Counter(above for index in indices for above in list_parents(changes[index].path))
-    deleted_indices = [index for index in indices if changes[index].operation == "delete"]
-    deletion_counts = Counter(above for index in deleted_indices for above in list_parents(changes[index].path))
-    wholly = {above for above, files in deletion_counts.items() if files == total[above] >= DELETED_GROUP_FROM}
-    tops = {
-        index: next((parent for parent in list_parents(changes[index].path) if parent in wholly), "")
-        for index in deleted_indices
-    }
-    return {index: top for index, top in tops.items() if top}
+HUNK_HINTS: Final[tuple[Hint, ...]] = (
+    ("review.accept", "accept row"),
+    ("review.reject", "reject row"),
+    ("changes.open", "open"),
+    ("review.accept_proven", "accept proven"),
+    ("review.news", "what is new"),
+    ("review.arrange", "by file"),
+    ("review.list", "diff"),
+)
+FOLD_HINTS: Final = tuple(("changes.open", "unfold") if each[0] == "changes.open" else each for each in HUNK_HINTS)
+FILTERED_HINTS: Final[tuple[Hint, ...]] = (*HUNK_HINTS[:3], ("changes.unfilter", "show all"), *HUNK_HINTS[-2:])
+Arrangement = Literal["files", "hunks"]
 
 
 class ChangeList(CursorView):
@@ -134,8 +61,22 @@ class ChangeList(CursorView):
         self._rows: list[ChangeRow] = []
         self._toggled: set[str] = set()
         self.pattern = ""
-        self.sent: Collection[str] = ()
+        self.only: Collection[HunkPlace] | None = None
+        self.sent: Collection[Hashable] = ()
         self._diagnostics: DiagnosticReports = NO_REPORTS
+        self._arrangement: Arrangement | None = None  # the user's choice
+        self._order, self._proof = HunkOrder(), ReviewProof()
+        self._intents: Mapping[str, str] = {}
+        self._hunks: Mapping[HunkPlace, Hunk] = {}
+        self._painter = HunkPainter((), {}, self._proof)
+        self._selected: ChangeRow | None = None
+
+    @property
+    def arrangement(self) -> Arrangement:
+        """The one that the user chose, else by hunk where there is evidence to order them by."""
+        if self.only is not None:
+            return "hunks"
+        return self._arrangement or ("hunks" if self._proof.judgements else "files")
 
     @property
     def current_row(self) -> ChangeRow | None:
@@ -143,23 +84,48 @@ class ChangeList(CursorView):
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        return BULK_HINTS if self.current_row is not None and self.current_row.kind == "bulk" else FILE_HINTS
+        kind = self.current_row.kind if self.current_row is not None else ""
+        if self.only is not None:
+            return FILTERED_HINTS
+        if self.arrangement == "hunks":
+            return FOLD_HINTS if kind == "fold" else HUNK_HINTS
+        return BULK_HINTS if kind == "bulk" else FILE_HINTS
 
     def show(
         self,
         changes: tuple[Change, ...],
         bulks: tuple[Bulk, ...],
-        sent_paths: Collection[str] = (),
+        sent: Collection[Hashable] = (),
         diagnostics: DiagnosticReports = NO_REPORTS,
     ) -> None:
-        """Show pending changes; the cursor keeps its row or its index. `sent_paths`: paths with a verdict under way."""
-        self.sent, self._diagnostics = sent_paths, diagnostics
+        """Show pending changes; the cursor keeps its row or its index. `sent`: paths, and places of hunks, with a
+        verdict under way."""
+        self.sent, self._diagnostics = sent, diagnostics
         self._generation += (self._changes, self._bulks) != (changes, bulks)
         self._changes, self._bulks = changes, bulks
+        self._hunks = {(change.path, hunk.id): hunk for change in changes for hunk in change.hunks}
         self._lay_out()
+
+    def set_proof(self, proof: ReviewProof, intents: Mapping[str, str]) -> None:
+        """Set the evidence and the intent of each path; `show` follows."""
+        self._proof, self._intents = proof, intents
+
+    def order_hunks(self, changes: Sequence[Change]) -> None:
+        """Order the hunks by what is known of them now; `show` follows."""
+        self._order.arrange(changes, self._intents, self._proof)
+
+    def switch_arrangement(self) -> None:
+        """Show files instead of hunks, or hunks instead of files."""
+        self._arrangement = "files" if self.arrangement == "hunks" else "hunks"
+
+    def set_only(self, places: Collection[HunkPlace] | None) -> None:
+        """Show these hunks alone, None = all; `show` follows."""
+        self.only = places
 
     def get_target(self, row: ChangeRow) -> Hashable:
         """Return the target of a verdict on a row: the hunks of a file, or a directory or bulk in its present state."""
+        if row.kind == "hunk":
+            return row.kind, *row.hunks[0]
         if row.kind != "file":
             return row.kind, row.name, len(row.members), self._generation
         return row.kind, row.name, tuple(hunk.id for hunk in self._changes[row.members[0]].hunks)
@@ -174,24 +140,45 @@ class ChangeList(CursorView):
         self.pattern = pattern
         self._lay_out()
 
-    def select_change(self, index: int) -> None:
+    def select_change(self, index: int, hunk: str = "") -> None:
+        """Move to the row of a change; in a list of hunks to that of `hunk`, or to the first one if that is folded."""
         places = [row_index for row_index, row in enumerate(self._rows) if index in row.members]
+        if self.arrangement == "hunks":
+            places = [place for place in places if hunk in [id_ for _, id_ in self._rows[place].hunks]]
+            places = [place for place in places if self._rows[place].kind == "hunk"] or [0]
         self.move_to(places[-1] if places else self.cursor)
 
     def _lay_out(self) -> None:
         before = self.current_row
-        self._rows = build_rows(self._changes, self._bulks, pattern=self.pattern, toggled_names=self._toggled)
-        names = {(row.kind, row.name): index for index, row in enumerate(self._rows)}
-        position = names.get((before.kind, before.name), self.cursor) if before else self.cursor
+        if self.arrangement == "hunks":
+            self._order.follow(self._changes, self._intents, self._proof)
+            self._rows = build_hunk_rows(
+                self._order,
+                self._changes,
+                self._bulks,
+                pattern=self.pattern,
+                toggled_names=self._toggled,
+                only=self.only,
+            )
+        else:
+            self._rows = build_rows(self._changes, self._bulks, pattern=self.pattern, toggled_names=self._toggled)
+        self._painter = HunkPainter(self._rows, self._hunks, self._proof)
+        names = {_identify(row): index for index, row in enumerate(self._rows)}
+        position = names.get(_identify(before), self.cursor) if before else self.cursor
         self.virtual_size = Size(0, len(self._rows))
         self.move_to(position)
 
     def move_to(self, index: int) -> None:
-        before = self.hints
+        before, is_upwards = self.hints, index < self.cursor
         self.cursor = max(min(index, len(self._rows) - 1), 0)
+        if self._rows and self._rows[self.cursor].kind == "group":  # a heading, which nothing can be done with
+            self.cursor += -1 if is_upwards and self.cursor else 1
         if self.hints != before:
             self.post_message(HintsChanged())
-        is_below = self.cursor > 0 and self._rows[self.cursor - 1].kind == "directory"
+        if self.current_row != self._selected:
+            self._selected = self.current_row
+            self.post_message(RowSelected())
+        is_below = self.cursor > 0 and self._rows[self.cursor - 1].kind in {"directory", "group"}
         self.reveal_rows(self.cursor - is_below, self.cursor)
         self.redraw()
 
@@ -203,27 +190,37 @@ class ChangeList(CursorView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
-            text = "No matches\n\nEsc to show all." if self.pattern else ""
+            text = "No matches\n\nEsc to show all." if self.pattern or self.only is not None else ""
             return self.render_message(text, row, width)
         change_row, is_current = self._rows[row], row == self.cursor
         lit = "on $primary 16%" if self.has_focus else "on $foreground 9%"
         base = self.resolve_style(lit if is_current else "")
-        left, right = self._render_parts(change_row)
+        if change_row.kind == "group":
+            pieces = [(f" {fit_line(change_row.name, max(width - 2, 8))}", "bold $foreground 75%")]
+            return self.render_styled(pieces, self.resolve_style("")).adjust_cell_length(width, base.rich_style)
+        left, right = self._render_parts(change_row, width)
         room = width - measure_pieces(right) - 1
         left = [("▌" if is_current else " ", "$primary" if self.has_focus else "$foreground 35%"), *left]
         strip = self.render_styled(_cut_names(left, room), base).adjust_cell_length(max(room, 0), base.rich_style)
         tail = self.render_styled([*right, (" ", "")], base)
         return Strip.join([strip, tail]).adjust_cell_length(width, base.rich_style)
 
-    def _render_parts(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
+    def _render_parts(self, row: ChangeRow, width: int) -> tuple[list[Part], list[Part]]:
         match row.kind:
+            case "hunk":
+                status_parts = [(" … ", "$text-warning")] if row.hunks[0] in self.sent else []
+                is_current = self.current_row is row
+                room = width - 2 - measure_pieces(status_parts)
+                return self._painter.describe_hunk(row, room, is_current=is_current), status_parts
+            case "fold":
+                return self._painter.describe_fold(row), []
             case "bulk":
                 bulk = next(candidate for candidate in self._bulks if candidate.root == row.name)
                 status_parts = [(" … ", "$text-warning")] if row.name in self.sent else []
                 return [("▒ ", "$text-primary"), *describe_bulk(bulk)], [*status_parts, *build_bulk_badges(bulk)]
             case "directory":
                 return self._render_directory(row)
-            case "file":
+            case _:
                 return self._render_file(row)
 
     def _render_directory(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
@@ -262,14 +259,22 @@ class ChangeList(CursorView):
         row = self.current_row
         if row is None or row.kind == "bulk":
             return
-        if row.kind == "directory":
+        if row.kind in {"directory", "fold"}:
             self.action_fold()
-        else:
-            self.post_message(ChangeOpened(row.members[0]))
+        elif row.members:
+            self.post_message(ChangeOpened(row.members[0], row.hunks[0][1] if row.hunks else ""))
+
+    def action_unfilter(self) -> None:
+        """Show all hunks again."""
+        self.post_message(FilterEnded())
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for the key that ends a filter while there is none, so that it goes back to the prompt."""
+        return bool(self.pattern or self.only is not None) if action == "unfilter" else True
 
     def action_fold(self) -> None:
         row = self.current_row
-        if row is not None and row.kind == "directory":
+        if row is not None and row.kind in {"directory", "fold"}:
             self._toggled ^= {row.name}
             self._lay_out()
 
@@ -280,6 +285,10 @@ class ChangeList(CursorView):
             self.move_to(row)
             if was_here:
                 self.action_open_row()
+
+
+def _identify(row: ChangeRow) -> Hashable:
+    return row.kind, row.name, row.hunks if row.kind == "hunk" else ()
 
 
 def _cut_names(parts: Sequence[Part], room: int) -> list[Part]:

@@ -72,9 +72,15 @@ class CommitRequested(Message, namespace="review_pane"):
 
 @dataclass
 class ProofRequested(Message, namespace="review_pane"):
-    """Requests the output of the check that ran over a change."""
+    """Requests what the check says about a hunk of a change ("" = of none), and the output of the check that ran over
+    the change."""
 
     change: Change
+    hunk: str = ""
+
+
+class ProveRequested(Message, namespace="review_pane"):
+    """Requests that the check is run over each hunk, or that this is stopped while it is being done."""
 
 
 @dataclass
@@ -94,9 +100,19 @@ class ConflictRequested(Message, namespace="review_pane"):
 
 @dataclass
 class ChangeOpened(Message, namespace="review_pane"):
-    """The change at `index` was opened in the list, or clicked in the header; the browser moves to it."""
+    """The change at `index` was opened in the list, or clicked in the header; the browser moves to it, and to its
+    `hunk`, "" = the first."""
 
     index: int
+    hunk: str = ""
+
+
+class RowSelected(Message, namespace="review_pane"):
+    """Another row of the list has the cursor."""
+
+
+class FilterEnded(Message, namespace="review_pane"):
+    """Everything pending is to be listed again."""
 
 
 @dataclass

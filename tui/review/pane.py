@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, VerdictUndo
+from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, HunkTestRequest, MutantDismiss, VerdictUndo
+from core.protocol.events import ProofProgressed
 from core.protocol.queries import HunkAnswer
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, Verdict
+from core.state.proof import ProofState
 from core.text.counting import count
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
@@ -27,8 +29,11 @@ from tui.review.descriptions import describe_verification, is_proven, needs_conf
 from tui.review.diff.verdicts import SentVerdicts
 from tui.review.diff.view import DiffView, LoadLines
 from tui.review.hunk_editor import EditorContext, HunkEditor
+from tui.review.list_rows import ChangeRow
+from tui.review.proof_view import HunkPlace
 from tui.text import fit_line, format_path
 from tui.widgets.input_line import InputLine, InputPurpose
+from tui.widgets.key_hints import Hint, HintsChanged
 
 if TYPE_CHECKING:
     from tui.state import ViewState
@@ -36,6 +41,10 @@ if TYPE_CHECKING:
 NOT_ASKED_FOR: Final = "side effects of commands, not asked for"
 MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
 MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
+HINTS: Final[tuple[Hint, ...]] = (
+    *((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "edit")),
+    *(("review.reason", "why"), ("review.divide", "split"), ("review.list", "list"), ("review.split", "columns")),
+)
 
 
 class UserRequests(Struct, frozen=True, eq=False):
@@ -115,14 +124,11 @@ class ReviewPane(StatePane):
     ReviewPane { width: 1fr; height: 1fr; background: $background; }
     ReviewPane > ReviewInput { background: $primary-muted; }
     ReviewPane > .review--verification { height: 1; text-wrap: nowrap; text-overflow: ellipsis; display: none; }
+    ReviewPane > .review--proof { height: auto; max-height: 3; padding: 0 1; display: none; background: $surface; }
     ReviewPane > ReviewInput.-reason { background: $error-muted; }
     """
 
     BINDINGS = get_bindings("review")
-    hints: Final = (
-        *((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "edit")),
-        *(("review.reason", "why"), ("review.divide", "split"), ("review.list", "list"), ("review.split", "columns")),
-    )
 
     def __init__(
         self,
@@ -137,6 +143,10 @@ class ReviewPane(StatePane):
         self.browser = ChangeBrowser(load, self._sent, clock=self.read_clock)
         self._before_undo: frozenset[str] | None = None
         self._input_target = ("", "")  # path and hunk
+        self._is_visited = False  # since the end of the last visit
+        self._seen: frozenset[HunkPlace] | None = (
+            None  # what waited at the end of the last visit, None = there was none
+        )
 
     @classmethod
     def from_source(cls, source: PaneSource) -> ReviewPane:
@@ -145,7 +155,17 @@ class ReviewPane(StatePane):
     def read_clock(self) -> float:
         return self._clock()
 
+    @property
+    def hints(self) -> tuple[Hint, ...]:
+        """The keys for the current hunk; those about its evidence only where they do something."""
+        place, proof = self.browser.current_place, self.browser.proof
+        own = [("review.settle", "test")] if place is not None and proof.needs_test(place) else []
+        own += [("review.dismiss", "not useful")] if place is not None and proof.has_gap(place) else []
+        own += [("review.accept_proven", "accept proven")] if proof.summary.proven else []
+        return (*HINTS[:3], *own, *HINTS[3:])
+
     def compose(self) -> ComposeResult:
+        yield Static(classes="review--proof")
         yield self.browser
         yield Static(classes="review--verification")
         yield ReviewInput()
@@ -161,12 +181,26 @@ class ReviewPane(StatePane):
         self.browser.set_review(
             state.judged, intents, can_commit=state.can_commit, accepts_at_once=state.accepts_at_once
         )
+        self.show_proof(state.review.proof, changes, version=state.review.version, proving=state.proving)
         self.set_changes(changes)
         refusals, state.refusals = state.refusals, {}
         self.show_refused(refusals)
         progress = self.query_one(".review--verification", Static)
         progress.display = bool(state.verifying)
         progress.update(Content.assemble(*describe_verification(state.verifying, state.verifying_line)))
+
+    def show_proof(
+        self, proof: ProofState, changes: Sequence[Change], *, version: object, proving: ProofProgressed | None
+    ) -> None:
+        """Show what the check says; `set_changes` follows. It is worked out again for another `version`."""
+        before = (self.browser.proof.judgements, self.browser.proof.summary)
+        self.browser.proof.update(proof, changes, version=version, proving=proving)
+        trouble = self.browser.proof.describe_trouble()
+        line = self.query_one(".review--proof", Static)
+        line.display = bool(trouble)
+        line.update(Content.assemble(*trouble))
+        if before != (self.browser.proof.judgements, self.browser.proof.summary):
+            self.post_message(HintsChanged())
 
     def set_changes(self, changes: tuple[Change, ...]) -> None:
         """Set the pending changes; after an undo the cursor moves to the first restored hunk."""
@@ -223,7 +257,7 @@ class ReviewPane(StatePane):
     def _on_button_clicked(self, event: DiffView.ButtonClicked) -> None:
         event.stop()
         if event.button == "settle":
-            self.action_resolve_conflict()
+            self.action_settle_or_test()
         else:
             self._resolve(event.button, by_mouse=True)
 
@@ -250,10 +284,12 @@ class ReviewPane(StatePane):
             return
         self._before_undo = None
         changes = [self.browser.changes[index] for index in row.members]
-        if row.kind == "bulk":
+        if row.kind in {"hunk", "fold"}:
+            self._resolve_hunks(row, changes, verdict)
+        elif row.kind == "bulk":
             if self._sent.add_bulk(row.name):
                 self.post_message(messages.BulkResolved(row.name, verdict))
-        elif row.kind == "directory":
+        elif row.kind != "file":
             self._resolve_directory(changes, verdict)
         elif self._is_blocked(changes[0], verdict):
             return
@@ -261,8 +297,28 @@ class ReviewPane(StatePane):
             self._sent.add_hunks(row.name, ids, verdict)
             self.post_message(messages.VerdictRequested(HunkResolve(path=row.name, hunks=ids, verdict=verdict)))
         self.browser.render_header()
-        if row.kind == "file" and not (verdict == "accept" and needs_confirmation(changes[0])):
+        if row.kind in {"file", "hunk"} and not (verdict == "accept" and needs_confirmation(changes[0])):
             self.browser.change_list.action_move(1)
+
+    def _resolve_hunks(self, row: ChangeRow, changes: Sequence[Change], verdict: Verdict) -> None:
+        """Submit a verdict on a hunk of the list, or on those that are folded into a row, except protected ones and
+        deletions, which are confirmed one by one."""
+        is_fold, left_out = row.kind == "fold", 0
+        for change in changes:
+            ids = [id_ for path, id_ in row.hunks if path == change.path]
+            if is_fold and verdict == "accept" and needs_confirmation(change):
+                left_out += len(ids)
+                continue
+            if not is_fold and self._is_blocked(change, verdict, ids[0]):
+                continue
+            resolvable = self._sent.list_resolvable(change, verdict)
+            if hunks := tuple(id_ for id_ in ids if id_ in resolvable):
+                self._sent.add_hunks(change.path, hunks, verdict)
+                command = HunkResolve(path=change.path, hunks=hunks, verdict=verdict)
+                self.post_message(messages.VerdictRequested(command))
+        if left_out:
+            text = f"{count('hunk', left_out)} of protected or deleted files: decide on them separately."
+            self.app.notify(text, markup=False)
 
     def _resolve_directory(self, changes: list[Change], verdict: Verdict) -> None:
         """Submit a verdict on the files of a directory, except protected ones and accepted conflicts."""
@@ -302,7 +358,43 @@ class ReviewPane(StatePane):
 
     def action_show_proof(self) -> None:
         if (change := self.browser.current_change) is not None:
-            self.post_message(messages.ProofRequested(change))
+            place = self.browser.current_place
+            self.post_message(messages.ProofRequested(change, place[1] if place is not None else ""))
+
+    def action_prove(self) -> None:
+        """Have the check run over each hunk, or stop that."""
+        if self.browser.changes:
+            self.post_message(messages.ProveRequested())
+
+    def action_settle_or_test(self) -> None:
+        """Resolve the file's conflict; else have the agent write a test that notices the hunk."""
+        change, place = self.browser.current_change, self.browser.current_place
+        if change is None or self.browser.is_too_early():
+            return
+        if change.conflict or place is None or place not in self.browser.proof.judgements:
+            self.post_message(messages.ConflictRequested(change.path))
+        elif self.browser.proof.needs_test(place):
+            self.post_message(messages.CommandRequested(HunkTestRequest(path=place[0], hunk=place[1])))
+            self.app.notify("The agent is asked for a test that notices this hunk.", markup=False)
+        else:
+            self.app.notify(insert_keys(self._explain_no_test(place), get_keymap(self.app)), markup=False)
+
+    def _explain_no_test(self, place: HunkPlace) -> str:
+        judgement = self.browser.proof.judgements[place]
+        if judgement.word == "unknown":
+            return "The check has not looked into this hunk. {review.prove} runs it over each hunk."
+        return f"This hunk asks for no test: {judgement.text}."
+
+    def action_dismiss_gap(self) -> None:
+        """Say that what was not noticed about the hunk is not useful."""
+        place = self.browser.current_place
+        if place is None or self.browser.is_too_early():
+            return
+        if self.browser.proof.has_gap(place):
+            self.post_message(messages.CommandRequested(MutantDismiss(path=place[0], hunk=place[1])))
+            self.app.notify("Such a small change is not tried again in this project.", markup=False)
+        else:
+            self.app.notify("Nothing to dismiss: no small change of this hunk went unnoticed.", markup=False)
 
     @on(DiffView.ProofClicked)
     def _on_proof_clicked(self, event: DiffView.ProofClicked) -> None:
@@ -404,9 +496,41 @@ class ReviewPane(StatePane):
             target = self.browser.find_judgeable_hunk()
             self.post_message(messages.TodoRequested(change, target[1].todo if target else ""))
 
-    def action_resolve_conflict(self) -> None:
-        if (change := self.browser.current_change) is not None:
-            self.post_message(messages.ConflictRequested(change.path))
+    def action_show_news(self) -> None:
+        """List only the hunks that are new or different since the end of the last visit; again: all of them."""
+        if self.browser.is_list_shown and self.browser.change_list.only is not None:
+            self.browser.show_only(None)
+        elif self._seen is None:
+            self.app.notify("This is your first look at these changes.", markup=False)
+        elif news := self._list_places() - self._seen:
+            self.browser.show_only(news)
+        else:
+            self.app.notify("Nothing is new since you last looked.", markup=False)
+
+    def _list_places(self) -> frozenset[HunkPlace]:
+        return frozenset((change.path, hunk.id) for change in self.browser.changes for hunk in change.hunks)
+
+    @on(events.DescendantFocus)
+    def _begin_visit(self) -> None:
+        self._is_visited = True
+
+    @on(events.DescendantBlur)
+    def _note_blur(self) -> None:
+        self.call_later(self._end_visit)
+
+    def _end_visit(self) -> None:
+        """Remember what waits, once the user has gone elsewhere; a dialog over the review is no other place."""
+        if self._is_visited and self.is_attached and self.app.screen is self.screen and not self.has_focus_within:
+            self._is_visited, self._seen = False, self._list_places()
+
+    @on(messages.FilterEnded)
+    def _end_filter(self, event: messages.FilterEnded) -> None:
+        event.stop()
+        self.browser.show_only(None)
+        self.browser.set_filter("")
+
+    def action_switch_arrangement(self) -> None:
+        self.browser.switch_arrangement()
 
     def action_filter(self) -> None:
         if not self.browser.changes and not self.browser.bulks:

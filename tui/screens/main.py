@@ -225,6 +225,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             ({"status", "session"}, act.modes.show),
             ({"index"}, act.search.show_progress),
             ({"review"}, act.review.offer_commit),
+            ({"review"}, act.proof.follow),
             ({"commits"}, act.commits.show_progress),
             ({"asides"}, act.asides.show_progress),
             ({"queue"}, act.prompt.show_queue),

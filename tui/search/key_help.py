@@ -28,8 +28,9 @@ PLACES: Final = {
     "Messages sent while a turn runs are added to it.",
     "transcript": "The conversation, block by block. Open a block for its full call, output and edit.",
     "review": "The agent's pending changes. Your files are untouched until you accept, "
-    "hunk by hunk, by file, or everything from one prompt.",
-    "changes": "Pending changes by directory. A verdict here applies to the whole row.",
+    "hunk by hunk, by file, or everything from one prompt. A line at a hunk says what the project's check shows of it.",
+    "changes": "Pending hunks, those to look at first, or files by directory. A verdict here applies to the whole row; "
+    "what needs no test is folded.",
     "files": "The project's files as the agent sees them. Files it changed are marked.",
     "preview": "A file as the agent sees it. Look up or rename names, or add lines to the prompt.",
     "plan": "This session's plan: todos with dependencies, saved as a file in the project. Build works "

@@ -99,15 +99,15 @@ class CommitProgress:
 
 @dataclass(slots=True, kw_only=True)
 class ViewState(SessionState):
-    """The session's state with display state. `retry`: the delayed retry of a model call; `wait`: for
-    the first words of one; `is_pending_kept`: the
-    pending changes of a private session were stored; `turn_numbers` by id, and `turn_prompts`, also of abandoned
-    branches; `review_verdicts`: ids of verdicts since the review was last empty; `refusals`: failed verdicts by
-    path, until the review displays them; `refused_edits`: ids of accepted edits that can't be committed; `index`:
-    its progress; `client_count`: number of clients of the session; `background`: background agents; `commits`: the
-    current commit; `stale_receipts`: turns whose receipt is outdated; `verifying`: the check that is being repeated,
-    "" = none, and `verifying_line` its last output; `loss`: why the session is no longer stored, "" = it is;
-    `asides`: side questions by id, in order; `resumed`: None = it was not resumed."""
+    """The session's state with display state. `retry`: the delayed retry of a model call; `wait`: for the first words
+    of one; `is_pending_kept`: the pending changes of a private session were stored; `turn_numbers` by id, and
+    `turn_prompts`, also of abandoned branches; `review_verdicts`: ids of verdicts since the review was last empty;
+    `refusals`: failed verdicts by path, until the review displays them; `refused_edits`: ids of accepted edits that
+    can't be committed; `index`: its progress; `client_count`: number of clients of the session; `background`:
+    background agents; `commits`: the current commit; `stale_receipts`: turns whose receipt is outdated;
+    `verifying`: the check that is being repeated, "" = none, and `verifying_line` its last output; `proving`: the
+    proof that runs, None = none does; `loss`: why the session is no longer stored, "" = it is; `asides`: side
+    questions by id, in order; `resumed`: None = it was not resumed."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -131,6 +131,7 @@ class ViewState(SessionState):
     stale_receipts: set[str] = field(default_factory=set)
     verifying: str = ""
     verifying_line: str = ""
+    proving: events.ProofProgressed | None = None
     loss: str = ""
     asides: dict[str, AsideState] = field(default_factory=dict)
     resumed: Resumption | None = None
@@ -141,6 +142,10 @@ class ViewState(SessionState):
             self.verifying, self.verifying_line = event.command, ""
         lines = [line for line in event.text.splitlines() if line.strip()]
         self.verifying_line = lines[-1] if lines else self.verifying_line
+
+    def show_proof_progress(self, _: events.Envelope, event: events.ProofProgressed) -> None:
+        """Update the progress of a proof."""
+        self.proving = event if event.command else None
 
     @property
     def blocks(self) -> list[TranscriptBlock]:

@@ -27,8 +27,10 @@ from core.protocol.events import (
     VerdictsReported,
 )
 from core.protocol.messages import UserMessage
+from core.protocol.renames import list_changes
 from core.protocol.review import Change, Hunk, VerdictRecord
 from core.sandbox.results import describe_end
+from core.state.proof_text import find_actionable
 from core.state.session import SessionState
 from core.text.lines import clip
 from core.tools.builtin.dialogue import format_answers
@@ -71,6 +73,7 @@ class Reminders(Struct, frozen=True):
         if text := self.render_mode():
             append_reminder(self.emit, text)
         self._report_review()
+        self._report_evidence()
         if state.unreported_commands:
             self._report_terminal()
         self._report_stale_layers()
@@ -166,6 +169,19 @@ class Reminders(Struct, frozen=True):
         ids += [edit.id for edit in news.merged]
         if ids:
             self.emit(VerdictsReported(ids=tuple(ids)))
+
+    def _report_evidence(self) -> None:
+        """Report what no test notices among the pending hunks, if that is new to the model."""
+        review = self.state.review
+        evidence = find_actionable(review.proof, list_changes(review.changes))
+        text = ""
+        if evidence is not None:
+            unnoticed, weakened = (list(map(escape_tags, lines)) for lines in (evidence.unnoticed, evidence.weakened))
+            command = escape_tags(evidence.command)
+            text = render("reminders/evidence", command=command, unnoticed=unnoticed, weakened=weakened)
+        if text and text != self.memory.announced.get("evidence", ""):
+            append_reminder(self.emit, text)
+        self.memory.announced["evidence"] = text
 
     def _list_conflict_news(self) -> dict[str, Any]:
         """List the changes whose conflict is new or different, and the paths whose conflict is settled."""

@@ -59,6 +59,11 @@ PROMPTED: Final = TurnOrigin()
 AskAgent = Callable[["TurnContext", str, PromptSurroundings, str], Awaitable[None]]
 
 
+async def prove_nothing() -> str:
+    """Say that nothing is proven here."""
+    return "Proof is not possible here."
+
+
 class TurnContext(Struct, kw_only=True):
     """The context of one turn of the session `id`.
 
@@ -68,6 +73,7 @@ class TurnContext(Struct, kw_only=True):
     hooks of the session. `budget`: usage of the turn. `ask_agent`: has a hosted agent answer, None = a model answers.
     `appended_prompt`: text for the end of the system prompt; `answer`: the form that the answer is held to.
     `cites_other_revision`: the lines that the answer cites are those of a commit or pull request, not of the shadow.
+    `prove`: runs the check without each pending hunk, and returns why some were not looked into, "" = all were.
     """
 
     id: str
@@ -92,6 +98,7 @@ class TurnContext(Struct, kw_only=True):
     hooks: SessionHooks = field(default_factory=SessionHooks)
     is_private: bool = False
     ask_agent: AskAgent | None = None
+    prove: Callable[[], Awaitable[str]] = prove_nothing
     appended_prompt: str = ""
     answer: AnswerForm | None = None
     cites_other_revision: bool = False

@@ -1,7 +1,8 @@
 """The goal of a session: a check of the program decides whether it holds, never the model that works on it.
 
 A check runs when the agent would end its turn. A command is run over the shadow, in the project's root and with a fresh
-environment, and its effects are dropped. Without a command, a model judges that sees the changes and the results of
+environment, and its effects are dropped. "Every code hunk checked" is decided by a proof. Else, without a command, a
+model judges that sees the changes and the results of
 commands, but not the conversation. A round in which neither the failure nor the changes moved ends the goal, and so
 does its limit.
 """
@@ -23,11 +24,15 @@ from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol.events import GoalChecked, GoalEnded, GoalOutcome
 from core.protocol.messages import UserMessage
+from core.protocol.renames import list_changes
 from core.sandbox.results import describe_end
 from core.secrets import mask_secrets
 from core.shell.long_output import shorten_middle
 from core.state.checks import find_run_counts
-from core.state.goals import GoalState, list_rounds
+from core.state.goals import GoalState, is_proof_goal, list_rounds
+from core.state.proof import Word
+from core.state.proof_text import list_proof_rows
+from core.text.counting import count
 
 CHECK_SECONDS: Final = 600.0
 MAX_CHECK_OUTPUT: Final = 2_000_000  # characters that are kept of a check's output
@@ -37,6 +42,9 @@ _DIFF_LINES: Final = 400
 _MARKS: Final = {"added": "+", "removed": "-"}
 _VARIES: Final = compile_lazily(r"0x[0-9a-f]+|\d+")  # times, addresses and counters
 _VERDICT: Final = compile_lazily(r"\W*(?P<word>MET|UNMET)\b[\s:.*–—-]*(?P<rest>[^\n]*)")
+_UNCHECKED: Final = frozenset[Word](
+    {"fails", "proves_nothing", "weakened", "never_ran", "unnoticed", "used", "unknown"}
+)
 NO_BOX: Final = "Commands can't be sandboxed on this machine, so the check can't be run."
 NO_VERDICT: Final = "The model that judges gave no verdict."
 
@@ -110,9 +118,24 @@ class GoalKeeper(Struct, eq=False):
 
     async def _check(self, goal: GoalState) -> GoalCheck:
         try:
+            if is_proof_goal(goal.condition) and not goal.check:
+                return await self._prove()
             return await self._run_command(goal.check) if goal.check else await self._judge(goal)
         except AgentTuiError as problem:
             return GoalCheck("unclear", problem.format_with_hint().rstrip("."))
+
+    async def _prove(self) -> GoalCheck:
+        """Have the program run the check without each hunk of code; every one has to be noticed by an assertion."""
+        reason = await self._context.prove()
+        review = self._context.state.review
+        rows = list_proof_rows(review.proof, list_changes(review.changes))
+        open_rows = [row for row in rows if row.judgement.word in _UNCHECKED]
+        if any(row.judgement.word == "unknown" for row in open_rows) or (reason and not open_rows):
+            return GoalCheck("unclear", reason.rstrip(".") or "Some hunks were not looked into")
+        if not open_rows:
+            return GoalCheck("met", "every hunk of code is checked by a test")
+        lines = "\n".join(row.format() for row in open_rows)
+        return GoalCheck("unmet", f"{count('hunk', len(open_rows))} not checked", shorten_middle(lines, MAX_SHOWN))
 
     async def _run_command(self, command: str) -> GoalCheck:
         """Run the check over the shadow, without what the agent has set in its shell."""

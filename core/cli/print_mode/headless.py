@@ -28,6 +28,7 @@ from core.cli.print_mode.printer import (
     Printer,
     StreamPrinter,
     TextPrinter,
+    escape_text,
     merge_responses,
     read_schema,
 )
@@ -54,11 +55,12 @@ from core.sessions.log import STATE_LOST
 from core.state.goals import USAGE, GoalWish, parse_wish
 from core.state.loops import USAGE as LOOP_USAGE
 from core.state.loops import LoopWish, parse_loop
+from core.state.proof_text import format_proof
 from core.state.session import SessionState, TurnState
 from core.tasks import TaskOwner
 from core.text.display_names import to_one_line
 from core.transports.response import Response, build_aside_response, build_refusal, build_response
-from core.transports.session_client import SessionAttachments, SessionView, require_ack
+from core.transports.session_client import SessionAttachments, SessionView, prove_pending, require_ack
 
 MAX_STDIN = 16 * 1024 * 1024
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -76,6 +78,7 @@ WARNED_SHARE: Final = 0.8  # of the time limit, after which the model is told to
 MIN_WARNED: Final = 120  # seconds of a time limit that is long enough for that
 ACCEPT_ALL: Final = "all"
 ACCEPT_VERIFIED: Final = "verified"
+ACCEPT_PROVEN: Final = "proven"
 REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UNDECODED: Final = compile_lazily("[\udc80-\udcff]")
 
@@ -429,8 +432,19 @@ class _PrintRun:
         """Return how the goal of this run has ended, "" = it has not; a run without one has met it."""
         return state.goal.reason if self._goal.condition and state.goal is not None else "met"
 
+    async def _prove(self, view: SessionView) -> None:
+        """Prove what is pending, if `--proof` asks for it, and print what the check says of each hunk."""
+        await view.settle()
+        if not self._arguments.proof or not view.state.changes:
+            return
+        changes = list_changes(view.state.changes)
+        end = await prove_pending(self._engine, view, cmd.ChangesProve(session=self._session))
+        lines = [*format_proof(view.state.review.proof, changes), *([f"! {end.reason}"] if end.reason else [])]
+        sys.stderr.writelines(f"{escape_text(line)}\n" for line in lines)
+
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
-        """Accept what `--accept` names. Returns the paths that were written."""
+        """Prove what is pending if that is wanted, and accept what `--accept` names. Returns the paths written."""
+        await self._prove(view)
         if not self._arguments.accept:
             return ()
         self._printed = sys.maxsize  # do not print the cleanup after the turn
@@ -535,7 +549,8 @@ async def _accept_edits(client: Engine, view: SessionView, patterns: Sequence[st
     before = {change.path for change in list_changes(state.changes)}  # a rename counts by its new path
     if ACCEPT_VERIFIED in patterns and ACCEPT_ALL not in patterns and state.changes:
         await _accept_verified(client, view)
-    for verdict in _list_acceptances(state, patterns):
+    proven = [cmd.ProvenAccept(session=state.session_id)] if ACCEPT_PROVEN in patterns and state.changes else []
+    for verdict in [*proven, *_list_acceptances(state, patterns)]:
         await client.submit(verdict)
         await view.settle()  # failures are events
     return tuple(sorted(before - set(state.changes)))
@@ -571,7 +586,7 @@ def _is_wanted(change: Change, patterns: Sequence[str]) -> bool:
 
 def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
     """Return True if a change that was to be accepted is still pending; with `verified`, if any change is."""
-    if {ACCEPT_ALL, ACCEPT_VERIFIED} & set(patterns):
+    if {ACCEPT_ALL, ACCEPT_VERIFIED, ACCEPT_PROVEN} & set(patterns):
         # A commit that the agent made stays in the shadow; its files count, the state of git does not.
         return bool(state.changes) or any(bulk.needs_verdict and bulk.kind != "git" for bulk in state.review.bulks)
     has_match = any(_is_wanted(change, patterns) for change in state.changes.values())

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 PRINT_OPTIONS: Final = (
     "output_format",
     "accept",
+    "proof",
     "image",
     "allow",
     "tools",
@@ -43,7 +44,7 @@ PRINT_OPTIONS: Final = (
     "prints",
     "runs",
 )
-_KINDS: Final = frozenset({"none", "all", "verified"})
+_KINDS: Final = frozenset({"none", "all", "verified", "proven"})
 
 
 def add_print_options(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +136,13 @@ def _add_end_options(group: argparse._ArgumentGroup) -> None:
         type=parse_accepted,
         metavar="WHICH",
         help="edits to accept at the end: none (default; they stay pending review), all, verified (a "
-        "check passed on them), or a path or pattern of the project; repeatable",
+        "check passed on them), proven (hunks that a test checks), or a path or pattern of the project; repeatable",
+    )
+    group.add_argument(
+        "--proof",
+        action="store_const",
+        const=True,
+        help="at the end, run the tests again without each hunk, and say which of them a test notices",
     )
     group.add_argument(
         "--trajectory",
@@ -241,7 +248,7 @@ def parse_instructions(text: str) -> str:
 
 
 def parse_accepted(text: str) -> str:
-    """Return `none`, `all`, `verified`, or a path or pattern below the project."""
+    """Return `none`, `all`, `verified`, `proven`, or a path or pattern below the project."""
     path = text.removeprefix("./").rstrip("/")
     if not path or path.startswith(("/", "~")) or ".." in path.split("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is neither {', '.join(sorted(_KINDS))}, nor a path of the project")
@@ -311,6 +318,7 @@ def collect_print_values(args: argparse.Namespace) -> dict[str, Any]:
         "prompt": args.prompt or None,
         "output_format": args.output_format or "text",
         "accept": tuple(choice for choice in args.accept or () if choice != "none"),
+        "proof": bool(args.proof) or "proven" in (args.accept or ()),
         "images": tuple(args.image or ()),
         "best": args.best or (),
         "tools": combine_tools(args),

@@ -27,6 +27,18 @@ from core.protocol import commands as cmd
 
 Check = Callable[[Session, Any], Effect | Awaitable[Effect]]
 
+# Commands during which a proof goes on: they neither change the text nor need the machine.
+PROVING: Final = frozenset(
+    {
+        cmd.ProofStop,
+        cmd.ChangesProve,
+        cmd.DraftKeep,
+        cmd.ReviewPolicyKeep,
+        cmd.HunkComment,
+        cmd.MutantDismiss,
+        cmd.SessionRename,
+    }
+)
 COMMANDS: Final[Mapping[type, Check]] = {
     cmd.TurnSubmit: turns.prepare_submit,
     cmd.GoalStop: turns.prepare_goal_stop,
@@ -50,6 +62,11 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.HunkResolve: review.prepare_resolve,
     cmd.ReviewPolicyKeep: review.prepare_policy,
     cmd.ChangesVerify: review.prepare_verify,
+    cmd.ChangesProve: review.prepare_prove,
+    cmd.ProofStop: review.prepare_proof_stop,
+    cmd.ProvenAccept: review.prepare_proven_accept,
+    cmd.MutantDismiss: review.prepare_mutant_dismissal,
+    cmd.HunkTestRequest: review.prepare_hunk_test,
     cmd.BulkResolve: review.prepare_bulk_resolve,
     cmd.ConflictResolve: review.prepare_conflict_resolve,
     cmd.VerdictUndo: review.prepare_undo,

@@ -15,21 +15,23 @@ from typing import Final
 from core.agent.mentions.sources import PromptSurroundings
 from core.edits.text_file import decode_text
 from core.engine.commands.plans import complete_resolved_todos
-from core.engine.commands.terminal import find_hook_refusal
+from core.engine.session.hooks import find_hook_refusal
 from core.engine.session.pending_changes import select_hunks
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.engine.turns.lifecycle import ask_model, reserve_turn, start_turn
 from core.errors import AgentTuiError, CommandRejected, StateError
 from core.ids import new_id
+from core.modes import Mode
 from core.patterns import compile_lazily
 from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Plan
-from core.protocol.events import CommentsSent, Notice, ReviewPolicyKept
+from core.protocol.events import CommentsSent, ModeChanged, MutantDismissed, Notice, ReviewPolicyKept
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
 from core.shadow.content.paths import format_paths
+from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.review.verdict_plan import find_hunks, group_changes
 from core.text.counting import count
 
@@ -166,6 +168,95 @@ def prepare_verify(session: Session, command: cmd.ChangesVerify) -> Effect:
     return partial(session.run_in_parallel, Verifier(session, command, find_refusal).run, name="verification")
 
 
+def prepare_prove(session: Session, command: cmd.ChangesProve) -> Effect:
+    """Run the check over variants of the pending changes, in parallel to turns. A proof that runs is stopped first."""
+    from core.engine.session.proof import refuse_unready, start_proof
+
+    refuse_unready(session, command)
+    return partial(start_proof, session, command)
+
+
+def prepare_proof_stop(session: Session, _: cmd.ProofStop) -> Effect:
+    session.proof_slot.stop()
+    return lambda: None
+
+
+async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> Effect:
+    """Have the agent write a test that notices a hunk, in a turn in Agent mode."""
+    change = session.review.changes.get(command.path)
+    if change is None:
+        raise CommandRejected(f"nothing is pending for {command.path}.", code="change_unknown")
+    [hunk] = find_hunks(change, (command.hunk,))
+    old, new = await asyncio.to_thread(session.shadow.read_sides, change)
+    evidence = session.review.proof.hunks.get((command.path, command.hunk))
+    gap = next((mutant for mutant in evidence.mutants if not mutant.is_noticed), None) if evidence is not None else None
+    place = f"{command.path}:{hunk.new_start}"
+    excerpt = build_excerpt(change, (hunk,), old, new)
+    instruction = render(
+        "write_test",
+        place=place,
+        excerpt=excerpt,
+        fence=_build_fence(excerpt),
+        gap=gap,
+        unnoticed=evidence is not None and evidence.needed == "unnoticed",
+    )
+    prompt = f"Write a test that notices the change of {place}"
+    await reserve_turn(session)
+
+    def start() -> None:
+        if session.state.mode != Mode.AGENT:
+            session.emit_outside_turn(ModeChanged(mode=Mode.AGENT.value))
+        surroundings = PromptSurroundings(open_files=(command.path,))
+        work = partial(ask_model, prompt=prompt, surroundings=surroundings, instruction=instruction)
+        start_turn(session, work, prompt)
+
+    return start
+
+
+def prepare_mutant_dismissal(session: Session, command: cmd.MutantDismiss) -> Effect:
+    """Remember for this project that an unnoticed small change of a hunk is not useful."""
+    from core.engine.session.dismissed_mutants import DismissedMutants
+
+    evidence = session.review.proof.hunks.get((command.path, command.hunk))
+    gap = next((mutant for mutant in evidence.mutants if not mutant.is_noticed), None) if evidence is not None else None
+    if gap is None:
+        raise CommandRejected("no unnoticed small change of this hunk is known.", code="no_mutant")
+
+    def dismiss() -> None:
+        dismissed = DismissedMutants(session.workspace.root, is_persistent=not session.state.is_private)
+        dismissed.add((command.path, gap.old, gap.new))
+        session.emit_outside_turn(MutantDismissed(path=command.path, old=gap.old, new=gap.new))
+
+    return dismiss
+
+
+def prepare_proven_accept(session: Session, _: cmd.ProvenAccept) -> Effect:
+    """Accept the hunks that the evidence proves, file by file."""
+    hunks = _list_proven(session)
+    if not hunks:
+        raise CommandRejected("no pending hunk is proven as things are.", code="nothing_proven")
+    return session.promotion_hooks.guard(lambda: list(_list_proven(session)), partial(_accept_proven, session))
+
+
+def _list_proven(session: Session) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the proven hunks by path."""
+    hunks = dict[str, tuple[str, ...]]()
+    for change in list_changes(session.review.changes):
+        judgements = [(hunk.id, session.review.proof.judge(change, hunk)) for hunk in change.clean_hunks]
+        ids = tuple(name for name, judgement in judgements if judgement is not None and judgement.is_proven)
+        if ids and not (change.protected or change.broken or change.conflict or change.operation == "delete"):
+            hunks[change.path] = ids
+    return hunks
+
+
+def _accept_proven(session: Session) -> None:
+    session.log.sync()
+    for path, ids in _list_proven(session).items():
+        with _reporting_errors(session, path):
+            session.shadow.resolve(path, ids, "accept", "")
+            complete_resolved_todos(session, path)
+
+
 def prepare_undo(session: Session, command: cmd.VerdictUndo) -> Effect:
     standing = [record.id for record in session.review.verdicts]
     if not standing:
@@ -287,17 +378,22 @@ def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:
     lines = f"line {start}" if last == start else f"lines {start}-{last}"
     if comment.on_plan:
         lines = f"{lines} of the plan's text" if start else "on lines of the plan's text that have changed since"
-    fence = "```"
-    while fence in comment.excerpt:
-        fence += "`"
     return {
         "path": comment.path,
         "lines": lines,
         "language": "markdown" if comment.on_plan else "diff",
         "excerpt": comment.excerpt,
-        "fence": fence,
+        "fence": _build_fence(comment.excerpt),
         "text": comment.text,
     }
+
+
+def _build_fence(text: str) -> str:
+    """Return a fence of backticks that a text does not contain."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return fence
 
 
 def prepare_symbol_rename(session: Session, command: cmd.SymbolRename) -> Effect:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 
 from core.engine.commands.turns import check_text
+from core.engine.session.hooks import USER_TOOL, find_hook_refusal
 from core.engine.session.session import Session
 from core.engine.session.tasks import Effect
 from core.errors import CommandRejected
@@ -20,8 +21,6 @@ from core.protocol.events import TodoVerified
 from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
 from core.shell.verification.clean_run import verify_todo_run
-
-USER_TOOL = "run_terminal_cmd"  # the tool name of a user's command for hooks
 
 
 def prepare_run(session: Session, command: cmd.CommandRun) -> Effect:
@@ -44,14 +43,6 @@ def run_typed(session: Session, command: str, *, on_machine: bool = False) -> No
             await report_command(session.hooks, command, run)
 
     session.run_in_parallel(work, name=run.call)
-
-
-async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str | None:
-    """Return why a hook refuses a command of the user; None: none does. A hook's decision to ask the user counts as
-    consent, since the user typed the command."""
-    hook_call = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
-    outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(command,)))
-    return outcome.describe_refusal()
 
 
 async def report_command(hooks: SessionHooks, command: str, run: UserCommand) -> None:

@@ -33,6 +33,7 @@ from core.engine.turns.prompt_commands import ExpandedPrompt, calls_server, expa
 from core.engine.turns.prompt_sources import find_prompt_items, list_open_items, render_steer_context
 from core.errors import CommandRejected
 from core.ids import new_id
+from core.patterns import compile_lazily
 from core.permissions.policy import check_pattern
 from core.protocol import commands as cmd
 from core.protocol.documents import Question, QuestionAnswer
@@ -45,6 +46,7 @@ from core.state.goals import find_accepted_goal
 from core.tools.toolset import Toolset
 
 MAX_TEXT: Final = 4_000_000  # characters
+_BISECT: Final = compile_lazily(r"/bisect(?:\s+(?P<command>.+))?")
 LOOK_AGAIN: Final = "Look at /context again: it has changed."
 HUMAN_POLICY: Final = "you run the commands here (policy `human`), so no model is asked."
 HUMAN_POLICY_HINT: Final = "Send it as `!command`, ask the agent with `?question`, or let it work with /policy confirm."
@@ -61,6 +63,8 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
     expanded_prompt = await expand_prompt(session, command.text)
     if expanded_prompt is None and (target := parse_review(text)) is not None:
         return await prepare_review(session, text, target)
+    if expanded_prompt is None and (check := parse_bisect(text)) is not None:
+        return await _prepare_bisect(session, text, check)
     items = await _find_items(session, command, text, expanded_prompt)
     items += await list_open_items(session, command, items) if command.shows_open else ()
     await check_pictures_accepted(session, items)
@@ -90,6 +94,21 @@ async def prepare_submit(session: Session, command: cmd.TurnSubmit, origin: Turn
         start_turn(session, ask, text, origin)
 
     return start
+
+
+def parse_bisect(prompt: str) -> str | None:
+    """Return the check of a `/bisect` prompt, "" = the session's; None: it is another prompt."""
+    match = _BISECT.fullmatch(prompt.strip())
+    return (match["command"] or "") if match else None
+
+
+async def _prepare_bisect(session: Session, prompt: str, check: str) -> Effect:
+    """Look for the call that broke a check, in a turn without a model."""
+    from core.engine.turns.bisection import bisect, prepare_bisection
+
+    command, history = await prepare_bisection(session, check)
+    await reserve_turn(session)
+    return lambda: start_turn(session, partial(bisect, session, command, history, prompt), prompt)
 
 
 def resolve_tool_names(tools: Toolset, limits: Mapping[str, ToolSettings]) -> dict[str, ToolSettings]:

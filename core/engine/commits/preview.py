@@ -16,6 +16,7 @@ from core.protocol.review import COMMENTS_TITLE
 from core.shadow.commits.commit_content import CommitContent
 from core.shadow.commits.path_version import AcceptedEdit, PathVersion
 from core.shadow.diff.hunks import compare_texts
+from core.state.proof_text import describe_accepted
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
@@ -155,7 +156,10 @@ def _list_checks(state: SessionState, edits: Sequence[AcceptedEdit]) -> tuple[st
         for verdict_record in verdict_records
         if verdict_record is not None and verdict_record.check is not None
     )
-    return tuple(describe_checks(state, [check.command for check in checks if check.has_passed]))
+    described = describe_checks(state, [check.command for check in checks if check.has_passed])
+    ids = {edit.id.partition(".")[0] for edit in edits}
+    evidence = describe_accepted(state.review.proof, [verdicts[name] for name in ids if name in verdicts])
+    return (*described, *([f"hunk by hunk ({evidence})"] if evidence else []))
 
 
 def write_message(title: str, prompts: Sequence[str], todos: Sequence[str], checks: Sequence[str]) -> str:

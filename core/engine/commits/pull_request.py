@@ -45,6 +45,7 @@ from core.sandbox.unboxed_run import run_unboxed
 from core.search_paths import restore_user_paths
 from core.shell.command_host import build_unsandboxed_environment
 from core.shell.verification.single_check import parse_check
+from core.state.proof_text import describe_accepted
 from core.state.receipt import describe_checks
 from core.state.session import SessionState
 
@@ -189,6 +190,8 @@ def list_evidence(state: SessionState) -> tuple[list[str], list[str]]:
     ]
     for command, words in zip(others, describe_checks(state, others, "`"), strict=True):
         evidence.append(f"{words}, {BY_OWN_TESTS if command in by_own_tests else NOT_VERIFIED}")
+    if hunks := describe_accepted(state.review.proof, verdicts):
+        evidence.append(f"hunk by hunk: {hunks}")
     todo_ids = {hunk.todo for verdict_record in verdicts for hunk in verdict_record.hunks}
     todos = [todo.content for todo in state.todos if todo.id in todo_ids]
     return evidence, todos

@@ -23,7 +23,7 @@ from core.engine.shared.project_trust import ProjectTrust
 from core.errors import AgentTuiError
 from core.hooks.dialect_names import HookEvent
 from core.hooks.hook_files import HookTable, load_hooks
-from core.hooks.payload import HookScene
+from core.hooks.payload import HookCall, HookScene
 from core.hooks.runner import HookRunner
 from core.hooks.session_hooks import HookOccasion, SessionHooks
 from core.protocol import events as ev
@@ -33,6 +33,7 @@ from core.state.session import SessionState
 from core.workspace import Workspace
 
 END_LIMIT: Final = 10.0  # seconds for all hooks at the end of a session
+USER_TOOL: Final = "run_terminal_cmd"  # the tool name of a user's command for hooks
 LEFT_HINT = "It is still pending review. /hooks lists the hooks."
 
 
@@ -166,3 +167,11 @@ class PromotionHooks(Struct, eq=False):
         paths = list(self._written)
         self._written.clear()
         await self.hooks.run(self._build_occasion(HookEvent.AFTER_PROMOTE, paths))
+
+
+async def find_hook_refusal(hooks: SessionHooks, command: str, call: str) -> str | None:
+    """Return why a hook refuses a command of the user; None: none does. A hook's decision to ask the user counts as
+    consent, since the user typed the command."""
+    hook_call = HookCall(tool=USER_TOOL, call=call, arguments={"command": command})
+    outcome = await hooks.run(HookOccasion(event=HookEvent.BEFORE_SHELL, call=hook_call, subjects=(command,)))
+    return outcome.describe_refusal()

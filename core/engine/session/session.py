@@ -32,7 +32,7 @@ from core.engine.session.model_routes import ModelRoutes
 from core.engine.session.pending_changes import BulkAcceptance, SyntaxChecker
 from core.engine.session.recorder import EventRecorder, Listener
 from core.engine.session.server_access import ServerAccess
-from core.engine.session.tasks import STOP_LIMIT, SessionTasks, TurnSlot
+from core.engine.session.tasks import STOP_LIMIT, ProofSlot, SessionTasks, TurnSlot
 from core.engine.shared.services import EngineServices
 from core.errors import AgentTuiError, StateError, ToolFailed
 from core.filesystem.removal import remove_tree
@@ -124,7 +124,7 @@ class Session:
         self.context: TurnContext | None = None
         self.tasks = SessionTasks(self.report_error)
         self.hooks, self.promotion_hooks = self._open_hooks()
-        self.turn_slot = TurnSlot(self._interrupt_turn)
+        self.turn_slot, self.proof_slot = TurnSlot(self._interrupt_turn), ProofSlot()
         self.warm_up: asyncio.Task[None] | None = None
         self.subagents: dict[str, Session] = {}
         self.asides: dict[str, asyncio.Task[object]] = {}
@@ -429,6 +429,7 @@ class Session:
         while self.subagents:
             _, subagent = self.subagents.popitem()
             await subagent.close()
+        await self.proof_slot.close()
         await self.tasks.stop_commands()
         await self.terminal.close()
         await self.permissions.close()

@@ -199,3 +199,34 @@ class TurnSlot:
             await asyncio.wait({task}, timeout=STOP_LIMIT)
             task.cancel()
             await asyncio.wait({task}, timeout=STOP_LIMIT)
+
+
+class ProofSlot:
+    """Owns the one proof that a session may run at a time. Whatever the user does stops it."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """True while a proof runs."""
+        return self._task is not None and not self._task.done()
+
+    def start(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start a proof; one that runs is stopped first."""
+        self._task = asyncio.create_task(self._run(work, self._task), name="proof")
+
+    async def _run(self, work: Callable[[], Coroutine[Any, Any, None]], previous: asyncio.Task[None] | None) -> None:
+        if previous is not None:
+            await cancel_tasks([previous], limit=STOP_LIMIT)
+        await work()
+
+    def stop(self) -> None:
+        """Stop the proof that runs; its end is recorded a moment later."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def close(self) -> None:
+        """Stop the proof, and wait for its end."""
+        if self._task is not None:
+            await cancel_tasks([self._task], limit=STOP_LIMIT)

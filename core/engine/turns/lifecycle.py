@@ -21,6 +21,7 @@ from core.agent.mentions.sources import PromptSurroundings
 from core.clock import now_ms
 from core.config.settings import Settings
 from core.engine.session.model_routes import choose_model
+from core.engine.session.proof import prove_now, start_after_turn
 from core.engine.session.recovery import close_open_turn, remove_probes
 from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
@@ -83,6 +84,7 @@ async def reserve_turn(session: Session) -> None:
     """Reserve the next turn. Raises `CommandRejected` while one runs, and the errors of the model's route and the
     log."""
     async with session.turn_slot.reserve():
+        session.proof_slot.stop()
         session.log.flush()
         await asyncio.to_thread(session.routes.resolve)
 
@@ -134,6 +136,7 @@ def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
     finally:
         session.recorder.turn_id = ""
         session.call_permissions.requested_tools = {}
+    start_after_turn(session)
     suggest_prompt(session)
 
 
@@ -202,6 +205,7 @@ def build_context(session: Session) -> TurnContext:
         outward={Access.EXTERNAL: session.server_access.open_caller, **session.outward},
         is_private=session.state.is_private,
         ask_agent=_find_agent(session, route),
+        prove=partial(prove_now, session),
         appended_prompt=services.options.append_system_prompt or "",
     )
     return _install_context(session, context)

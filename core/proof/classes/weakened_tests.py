@@ -36,13 +36,14 @@ _COMMENT: Final = compile_lazily(r"\s*(?:#(?!\[)|//|\*)")
 
 
 class WeakenedTest(Struct, frozen=True):
-    """A test that checks less. `line`: where it begins (1-indexed) in the pending file, in the base if it is deleted;
-    `old` and `new`: its numbers of assertions."""
+    """A test that checks less. `line` and `end`: its first and last line (1-indexed) in the pending file, in the base
+    if it is deleted; `old` and `new`: its numbers of assertions."""
 
     path: str
     name: str
     weakness: Weakness
     line: int
+    end: int
     old: int
     new: int
 
@@ -65,6 +66,10 @@ class _Test(Struct, frozen=True):
     text: str
 
     @property
+    def end(self) -> int:
+        return self.line + self.text.count("\n")
+
+    @property
     def assertions(self) -> tuple[str, ...]:
         """The lines with assertions, without white space."""
         lines = (line for line in self.text.split("\n") if not _COMMENT.match(line))
@@ -85,7 +90,7 @@ def find_weakened_tests(texts: Mapping[str, tuple[str, str]]) -> list[WeakenedTe
         if (now := new.get(place)) is not None:
             weakened += _compare(test, now)
         elif not any(set(test.assertions) <= set(other.assertions) for other in added):
-            weakened.append(WeakenedTest(test.path, test.name, "deleted", test.line, len(test.assertions), 0))
+            weakened.append(WeakenedTest(test.path, test.name, "deleted", test.line, test.end, len(test.assertions), 0))
     return weakened
 
 
@@ -97,11 +102,11 @@ def _compare(old: _Test, new: _Test) -> Iterator[WeakenedTest]:
     before, after = old.assertions, new.assertions
     counts = (len(before), len(after))
     if new.is_skipped and not old.is_skipped:
-        yield WeakenedTest(new.path, new.name, "skipped", new.line, *counts)
+        yield WeakenedTest(new.path, new.name, "skipped", new.line, new.end, *counts)
     elif len(after) < len(before):
-        yield WeakenedTest(new.path, new.name, "fewer_assertions", new.line, *counts)
+        yield WeakenedTest(new.path, new.name, "fewer_assertions", new.line, new.end, *counts)
     elif not set(before) <= set(after):
-        yield WeakenedTest(new.path, new.name, "other_expectation", new.line, *counts)
+        yield WeakenedTest(new.path, new.name, "other_expectation", new.line, new.end, *counts)
 
 
 def _list_tests(path: str, text: str) -> Iterator[_Test]:

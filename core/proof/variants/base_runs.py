@@ -70,9 +70,12 @@ async def run_base(
         variants = {text.change.path: text.take_out(text.change.hunks) for text in texts}
         known, problem = _judge_failing(runs, failing, await runs.run(variants, seconds=limit))
     runs.left_out = known | flaky
+    tests = frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out
+    if known and not tests:  # a file that can't be collected ends the whole run
+        problem = FAILS_ANYHOW
     return BaseRun(
         seconds=first.result.duration_ms / 1000,
-        tests=frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out,
+        tests=tests,
         failing=failing - known,
         known_failing=known,
         flaky=flaky,

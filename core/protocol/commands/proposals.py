@@ -176,6 +176,40 @@ class ChangesVerify(Command, frozen=True, kw_only=True, tag="changes.verify"):
     deletions: bool = False
 
 
+class ChangesProve(Command, frozen=True, kw_only=True, tag="changes.prove"):
+    """Run the project's check over variants of the pending changes, and record what it says about each hunk. `check`:
+    its command, "" = the session's or the configured one; `paths`: only these files, () = all; `seconds`: the limit
+    after the first run, 0 = the configured one. Answered by `evidence.recorded`, and `proof.finished` at the end."""
+
+    check: str = ""
+    paths: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+
+class ProofStop(Command, frozen=True, kw_only=True, tag="proof.stop"):
+    """Stop the proof that runs; what it has learned is kept. Nothing is wrong if none runs."""
+
+
+class ProvenAccept(Command, frozen=True, kw_only=True, tag="proven.accept"):
+    """Accept the hunks that a test checks and those that need no test, as the evidence of the present text says. Never
+    tests, files that decide how they run, deletions, or what is protected or in conflict."""
+
+
+class HunkTestRequest(Command, frozen=True, kw_only=True, tag="hunk.test"):
+    """Have the agent write a test that notices a hunk, in a turn in Agent mode."""
+
+    path: str
+    hunk: Id
+
+
+class MutantDismiss(Command, frozen=True, kw_only=True, tag="mutant.dismiss"):
+    """Say that an unnoticed small change of a hunk's line is not useful: such ones are not tried in this project any
+    more."""
+
+    path: str
+    hunk: Id
+
+
 class CheckpointRestore(Command, frozen=True, kw_only=True, tag="checkpoint.restore"):
     """Return to a checkpoint with the files, the conversation or both; what the user changed since stays. Refused while
     a turn or a command runs. A checkpoint is made before, so that it can be undone."""

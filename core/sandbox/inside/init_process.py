@@ -154,6 +154,7 @@ def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
 
 def _list_landlock_rules(message: NamespaceLaunch) -> list[tuple[str, int]]:
     writable_paths = [message["workspace"], os.path.realpath(message["home"]), *filter(None, [message["repository"]])]
+    writable_paths += [os.path.realpath(target) for _, target in message["writable"]]
     rules = [(os.fsdecode(path), landlock.EVERYTHING) for path in writable_paths]
     rules += [(path, landlock.EVERYTHING) for path in ("/tmp", "/var/tmp", "/run", "/dev/shm")]
     return [("/", landlock.READ), ("/dev", landlock.USE), *rules]

@@ -64,6 +64,7 @@ _RUNNER_MODULES_TEXT: Final = """
     astroid flake8 pycodestyle pyflakes mccabe black django anyio trio pytest_asyncio pytest_cov pytest_mock
     setuptools pkg_resources pip typing_extensions zope twisted sitecustomize usercustomize"""
 _RUNNER_MODULES: Final = frozenset(_RUNNER_MODULES_TEXT.split())
+_RUNNERS: Final = frozenset({"pytest", "_pytest", "pluggy", "unittest"})
 _IMPORT_ROOTS: Final = frozenset({"", "src", "lib", "python"})
 _MODULE_ENDINGS: Final = (".py", ".pyc", ".pyi", ".so", ".pyd")
 _SETTING_OPTIONS_TEXT: Final = """
@@ -126,9 +127,12 @@ def is_test_file(path: str) -> bool:
 
 def is_judging_file(path: str) -> bool:
     """True for a file that says how tests run, or what they have to give, by its name: settings of runners, expected
-    output, pipelines. The scripts that a check starts are not among them."""
+    output, pipelines, a module in place of one that a runner imports. The scripts that a check starts are not among
+    them."""
     *directories, name = [fold_name(part) for part in path.split("/")]
     if not _JUDGES.isdisjoint((*directories, name)) or name.endswith(".snap"):
+        return True
+    if _shadows_runner([*directories, name]):
         return True
     return not _PIPELINES.isdisjoint(directories) or _build_pattern(_SETTINGS).fullmatch(name) is not None
 
@@ -162,6 +166,13 @@ def _shadows_import(parts: list[str]) -> bool:
         if is_runner and module not in _IMPORT_ROOTS:
             return True
     return False
+
+
+def _shadows_runner(parts: list[str]) -> bool:
+    """True for a single module in place of one that a runner imports, or a package in place of a runner. Projects that
+    are such packages themselves (attrs, mypy) are no forgeries."""
+    is_module = "/".join(parts[:-1]) in _IMPORT_ROOTS
+    return (is_module or parts[0] in _RUNNERS) and _shadows_import(parts)
 
 
 class PendingTexts(Protocol):

@@ -17,6 +17,7 @@ from core.acp.content import TextContent, ToolCallContent, ToolCallLocation, Too
 from core.protocol import commands as cmd
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change, Verdict
+from core.state.proof_text import list_proof_rows
 from core.transports.acp.session import FollowedSession
 from core.transports.acp.tool_calls import build_text
 
@@ -196,6 +197,7 @@ async def _build_request(session: FollowedSession, change: Change, hunk: str, pa
         f"{change.operation}, no lines to show" if diff is None else "",
         f"`{check.command}` ended with {check.exit_code} on it." if check is not None else "No check has run on it.",
         change.broken,
+        *_describe_evidence(session, change, hunk),
     )
     content: list[ToolCallContent] = [diff] if diff is not None else []
     content.append(build_text("\n".join(note for note in notes if note)))
@@ -210,6 +212,12 @@ async def _build_request(session: FollowedSession, change: Change, hunk: str, pa
         locations=(ToolCallLocation(path=str(session.root / change.path), line=start or None),),
         raw_input={"path": change.path, "operation": change.operation, "hunk": hunk},
     )
+
+
+def _describe_evidence(session: FollowedSession, change: Change, hunk: str) -> list[str]:
+    """Describe what the check says of a hunk, or of all hunks of a change."""
+    rows = list_proof_rows(session.state.review.proof, [change])
+    return [row.format() for row in rows if not hunk or row.hunk.id == hunk]
 
 
 def _report_pending(session: FollowedSession) -> None:

@@ -20,7 +20,9 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
 from core.protocol.documents import Plan, Todo
+from core.protocol.evidence import CheckEvidence
 from core.protocol.messages import Effort, Usage
+from core.protocol.renames import list_changes
 from core.protocol.review import Change, Verdict
 from core.providers.registry import names_file_or_command
 from core.state.goals import GOAL_QUESTION
@@ -31,7 +33,14 @@ from core.transports.http.chat.requests import ApiRecord, to_conversation_id
 from core.transports.http.routing import HttpRoute
 from core.transports.http.service import HttpService, require_grant, require_model_grant
 from core.transports.http.sse import EventId, Events, LastEvent, encode_event, parse_position
-from core.transports.response import PendingBulk, PendingChange, list_pending_bulks, list_pending_changes
+from core.transports.response import (
+    HunkReport,
+    PendingBulk,
+    PendingChange,
+    list_pending_bulks,
+    list_pending_changes,
+    list_reports,
+)
 from core.transports.session_client import SessionView
 
 # Commands that only work with the agent and its shadow. A command that writes to the project or the settings, runs a
@@ -47,6 +56,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.BackgroundStop,
         cmd.BestRun,
         cmd.BestTake,
+        cmd.ChangesProve,
         cmd.CommentsSend,
         cmd.CommitDraft,
         cmd.CommitSort,
@@ -60,6 +70,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.FindingsFix,
         cmd.GoalStop,
         cmd.HunkComment,
+        cmd.HunkTestRequest,
         cmd.HunkEdit,
         cmd.HunkSplit,
         cmd.JobStop,
@@ -223,10 +234,13 @@ class SessionSummaryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ChangesAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
-    """Pending changes with their hunks."""
+    """Pending changes with their hunks. `evidence`: what the check says of each, by the path of the change; `proof`:
+    what is known of the check, null = it was not asked."""
 
     changes: tuple[Change, ...]
     bulks: tuple[PendingBulk, ...]
+    evidence: dict[str, tuple[HunkReport, ...]]
+    proof: CheckEvidence | None
 
 
 class PlansAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -292,7 +306,12 @@ async def follow_session(
 async def list_hunks(session: str, service: HttpService) -> ChangesAnswer:
     """Return the pending changes."""
     state = await load_state(service, session)
-    return ChangesAnswer(changes=tuple(state.changes.values()), bulks=list_pending_bulks(state))
+    return ChangesAnswer(
+        changes=tuple(state.changes.values()),
+        bulks=list_pending_bulks(state),
+        evidence={change.path: list_reports(state, change) for change in list_changes(state.changes)},
+        proof=state.review.proof.check,
+    )
 
 
 async def read_diff(session: str, service: HttpService, path: ChangedPath, context: Context = 3) -> q.DiffAnswer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, groupby, zip_longest
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
@@ -24,7 +24,9 @@ LEFT_OUT: Final = "This diff is very long; the rest is not shown. A verdict appl
 MAX_DIAGNOSTIC_ROWS: Final = 4  # of one diagnostic
 
 # group, file: above the lines of a file; rest, more: continuation of a note or of a diagnostic
-RowKind = Literal["group", "file", "line", "hunk", "gap", "note", "rest", "comment", "diagnostic", "more", "folded"]
+RowKind = Literal[
+    "group", "file", "line", "hunk", "proof", "gap", "note", "rest", "comment", "diagnostic", "more", "folded",
+]  # fmt: skip
 
 
 class CleanLine(NamedTuple):
@@ -61,11 +63,13 @@ class DiffRow(NamedTuple):
 
 class Remarks(NamedTuple):
     """Remarks between the lines: `comments` by hunk id, below their hunk; `diagnostics` below their lines (at the
-    end for lines outside of the diff); `folded` hunks above their former line."""
+    end for lines outside of the diff); `folded` hunks above their former line; `judged`: ids of the hunks with
+    evidence, which is below their head."""
 
     comments: Mapping[str, str] = MappingProxyType({})
     diagnostics: Sequence[Diagnostic] = ()
     folded: Sequence[FoldedHunk] = ()
+    judged: Collection[str] = ()
 
 
 NO_REMARKS: Final = Remarks()
@@ -206,6 +210,7 @@ class _LayoutBuilder:
         self.comments = remarks.comments
         self.diagnostics = group_by_line(remarks.diagnostics)
         self.folded = list(remarks.folded)
+        self._judged = remarks.judged
         self.rows: list[DiffRow] = []
         self._heads: dict[int, int] = {}
         self._tails: dict[int, int] = {}
@@ -228,6 +233,8 @@ class _LayoutBuilder:
             self._add_folded(self._diff.change.hunks[hunk].new_start)
             self._heads[hunk] = len(self.rows)
             self.rows.append(DiffRow("hunk", hunk))
+            if self._diff.change.hunks[hunk].id in self._judged:
+                self.rows.append(DiffRow("proof", hunk))
 
     def add_lines(self, rows: Iterable[DiffRow]) -> None:
         """Add lines, with the diagnostics of each below it."""

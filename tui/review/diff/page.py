@@ -11,6 +11,7 @@ from typing import Final
 from core.protocol.events import DiagnosticsReported
 from core.protocol.language import Diagnostic
 from core.protocol.review import Change, ChangeDiff, Comment, DiffLine, Hunk, Verdict
+from core.state.proof import Judgement
 from tui.review.diff.layout import (
     CleanLine,
     DiffLayout,
@@ -52,6 +53,7 @@ class DiffPage:
         self.comments: Mapping[str, str] = {}
         self.diagnostics: DiagnosticsReported | None = None
         self.folded: Sequence[FoldedHunk] = ()
+        self.judgements: Mapping[str, Judgement] = {}
         self.lines: Sequence[CleanLine] = ()
         self.counts: Mapping[tuple[str, int], int] = {}
         self.syntax = _PLAIN
@@ -67,6 +69,11 @@ class DiffPage:
         """The hunks of the loaded lines, else of the change."""
         change = self.diff.change if self.diff is not None else self.change
         return change.hunks if change is not None else ()
+
+    @property
+    def judged(self) -> frozenset[str]:
+        """The ids of the hunks with a row for what is known of them; the head of a hunk has room for its kind."""
+        return frozenset(hunk for hunk, judgement in self.judgements.items() if not judgement.is_brief)
 
     @property
     def is_unloaded(self) -> bool:
@@ -101,7 +108,7 @@ class DiffPage:
     def lay_out(self, room: int, *, is_split: bool) -> None:
         """Lay out its rows, if anything about them has changed; words wrap at `room` cells."""
         content = (self.group, self.problem, self.change, self.diff, self.diagnostics)
-        key = (room, is_split, *content, tuple(self.folded), tuple(self.comments.items()))
+        key = (room, is_split, *content, tuple(self.folded), tuple(self.comments.items()), self.judged)
         if key == self._laid_out:
             return
         self._laid_out = key
@@ -121,7 +128,7 @@ class DiffPage:
         self._layout = layout_diff(
             self.diff,
             self.lines,
-            Remarks(self.comments, diagnostics, self.folded),
+            Remarks(self.comments, diagnostics, self.folded, self.judged),
             room=room,
             is_split=is_split,
         )
@@ -219,19 +226,25 @@ class PageSet:
         pages.insert(position, settled_page)
 
     def annotate(
-        self, comments: Mapping[tuple[str, str], Comment], diagnostics: DiagnosticReports, sent_verdicts: SentVerdicts
+        self,
+        comments: Mapping[tuple[str, str], Comment],
+        diagnostics: DiagnosticReports,
+        sent_verdicts: SentVerdicts,
+        judgements: Mapping[str, Mapping[str, Judgement]],
     ) -> tuple[list[DiffPage], bool]:
-        """Set comments, diagnostics and sent verdicts. Return the pages to lay out again, and True if a sent verdict
-        was added or answered."""
+        """Set comments, diagnostics, sent verdicts and evidence. Return the pages to lay out again, and True if others
+        look different."""
         by_path: dict[str, dict[str, str]] = {}
         for (path, hunk), comment in comments.items():
             by_path.setdefault(path, {})[hunk] = comment.text
-        stale, is_judged = [], False
+        stale, is_changed = [], False
         for page in self._pages.values():
             verdicts = dict(sent_verdicts.get_hunks(page.path))
-            is_judged, page.sent = is_judged or page.sent != verdicts, verdicts
+            known = judgements.get(page.path, {})
+            is_changed = is_changed or page.sent != verdicts or page.judgements != known
             path_comments, report = by_path.get(page.path, {}), diagnostics.get(page.path)
-            if (page.comments, page.diagnostics) != (path_comments, report):
+            before, page.sent, page.judgements = page.judged, verdicts, known
+            if (page.comments, page.diagnostics, before) != (path_comments, report, page.judged):
                 page.comments, page.diagnostics = path_comments, report
                 stale.append(page)
-        return stale, is_judged
+        return stale, is_changed

@@ -14,6 +14,7 @@ from tui.review.descriptions import SIGNS as OPERATION_SIGNS
 from tui.review.descriptions import build_badges, build_check_badges
 from tui.review.diff.layout import CleanLine, DiffRow
 from tui.review.diff.page import LINE_END_MARKS, DiffPage
+from tui.review.proof_view import describe_judgement
 from tui.text import fit_line, format_path, shorten_path
 from tui.widgets.code_view import CodeView
 from tui.widgets.diagnostics import BACKGROUNDS as DIAGNOSTIC_BACKGROUNDS
@@ -68,6 +69,8 @@ class DiffPainter:
                 return self._draw_side(page, diff_row, 0 if diff_row.right < 0 else 1, row, width, shift)
             case "hunk":
                 strip = self._draw_head(page, diff_row.hunk, width)
+            case "proof":
+                strip = self._draw_proof(page, diff_row.hunk, width)
             case "file":
                 strip = self.draw_header(page, width)
             case "group":
@@ -191,6 +194,10 @@ class DiffPainter:
         if hunk.todo and len({sibling.todo for sibling in hunks}) > 1:
             parts.append((f" {fit_line(hunk.todo, 24)}", "$accent"))
         right = self._draw_buttons(page, index, width < TWO_NUMBERS_WIDTH, base)
+        judgement = page.judgements.get(hunk.id)
+        if judgement is not None and judgement.is_brief:
+            room = width - measure_pieces(parts) - right.cell_length - 3
+            parts += [("  ", ""), *describe_judgement(judgement, room)]
         evidence = describe_hunk(page.diagnostics, hunk)
         if measure_pieces([*parts, evidence]) + right.cell_length < width:
             parts.append(evidence)
@@ -199,6 +206,15 @@ class DiffPainter:
         return Strip.join([left_strip.adjust_cell_length(left_strip.cell_length + room, base.rich_style), right]).crop(
             0, width
         )
+
+    def _draw_proof(self, page: DiffPage, index: int, width: int) -> Strip:
+        """Draw the row with what is known of a hunk; of the current one, what rejecting it would do."""
+        view, hunk, is_current = self._view, page.hunks[index], index == self.current
+        base = view.resolve_style(("on $primary 8%" if self.is_bright else "on $foreground 5%") if is_current else "")
+        pieces: list[Piece] = [self._choose_bar(index)]
+        if (judgement := page.judgements.get(hunk.id)) is not None:
+            pieces += [(" ", ""), *describe_judgement(judgement, width - 3, is_current=is_current)]
+        return view.render_styled(pieces, base).adjust_cell_length(width, base.rich_style)
 
     def _draw_buttons(self, page: DiffPage, index: int, is_narrow: bool, base: Style) -> Strip:
         id_ = page.hunks[index].id

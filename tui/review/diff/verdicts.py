@@ -211,7 +211,7 @@ def describe_list(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str
     """Describe the size of a list, and the words that filter it."""
     counts = [count("file", len(changes))] if changes else []
     counts += [f"{len(bulks)} in bulk, all or nothing"] if bulks else []
-    parts = [(f" {' · '.join(counts)}", "bold")]
+    parts = [(f" {' · '.join(counts)}", "bold")] if counts else []
     return [*parts, (f"  / {fit_line(pattern, 40)}", "$text-primary")] if pattern else parts
 
 

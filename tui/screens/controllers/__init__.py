@@ -18,6 +18,7 @@ from tui.screens.controllers.panes import FocusController, PaneController
 from tui.screens.controllers.plan import PlanController
 from tui.screens.controllers.prompt import PromptController
 from tui.screens.controllers.prompt_completion import CompletionController
+from tui.screens.controllers.proof import ProofController
 from tui.screens.controllers.questions import QuestionController
 from tui.screens.controllers.review import CommitController, FindingController, ReviewController
 from tui.screens.controllers.search import NameController, SearchController
@@ -33,6 +34,7 @@ class ControllerSet:
         self.questions = QuestionController(context, self.panes)
         self.modes = ModeController(context, self.questions)
         self.review = ReviewController(context, self.panes)
+        self.proof = ProofController(context)
         self.search = SearchController(context, self.panes)
         self.names = NameController(context, self.panes, self.search)
         self.editor = EditorController(context)

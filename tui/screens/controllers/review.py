@@ -15,7 +15,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Change, CommitTopic, Finding, Origin, Verdict
 from core.text.counting import count
 from tui.dialogs.commits import CommitDialog, DraftDialog, PullRequestDialog
-from tui.dialogs.pages import ConfirmDialog, build_proof_page
+from tui.dialogs.pages import ConfirmDialog
 from tui.dialogs.patch import PatchDialog
 from tui.dialogs.picker import ActionPickerDialog, PickerOption
 from tui.findings import FindingList, format_finding
@@ -117,29 +117,6 @@ class ReviewController(Controller):
         if isinstance(reply, commands.Reject):
             self.context.notify_user(reply.message, reply.hint, is_error=True)
             self._panes.restore_verdict(name, f"{reply.message} {reply.hint}".strip())
-
-    @on(messages.ProvenVerdictRequested)
-    @in_worker("commands", exclusive=False)
-    async def _accept_proven(self, _: messages.ProvenVerdictRequested) -> None:
-        from tui.dialogs.consent import build_verification_dialog
-
-        question = queries.VerificationQuery(tests_only=True)
-        plan = await self.context.query(question, queries.VerificationAnswer, "Couldn't load the checks.")
-        if plan is None:
-            return
-        if plan.refused:
-            self.context.notify_user(plan.refused)
-        elif await self.context.ask(build_verification_dialog(plan)) is True:
-            await self.context.submit(commands.ChangesVerify(tests_only=True))
-
-    @on(messages.ProofRequested)
-    def _show_proof(self, event: messages.ProofRequested) -> None:
-        if event.change.check is None:
-            hint = "Tests, a type check, a build or a linter count, run by the agent or by you with !."
-            self.context.notify_user(f"No check has run on {format_path(event.change.path, 100)} in this state.", hint)
-        else:
-            state, check = self.context.state, event.change.check
-            self.context.show(build_proof_page(check, state.blocks, state.review.verifications.get(check.command)))
 
     def offer_commit(self) -> None:
         """Offer a commit after the last verdict, unless the review itself does."""
