@@ -240,16 +240,16 @@ class Prover:
         something new, which they do not see."""
         for place, execution in executions.items():
             evidence = self._findings.evidence[place]
-            is_open = evidence.needed == "unnoticed" and not evidence.mutants and not evidence.group
+            is_open = evidence.needed == "unnoticed" and place not in self._findings.known and not evidence.group
             lines = self._read_lines(place)
             if not is_open or not execution.in_tests or not any(map(str.strip, lines.old)) or is_small_edit(lines):
                 continue
+            results = list[Ablation]()
             for mutation in self._draw(place, execution):
                 if monotonic() > self._deadline:
                     return
-                await self._try_mutation(ablator, place, mutation)
-            mutants = self._findings.evidence[place].mutants
-            if mutants and all(mutant.is_noticed for mutant in mutants):
+                results.append(await self._try_mutation(ablator, place, mutation))
+            if results and all(result.needed not in ("unnoticed", "unknown") for result in results):
                 self._update(place, needed="same")
 
     async def _change_lines(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
@@ -266,7 +266,9 @@ class Prover:
                     return
                 drawn += 1
                 noticed.append((mutation, await self._try_mutation(ablator, place, mutation)))
-            if evidence.needed == "used" and all(result.needed != "unnoticed" for _, result in noticed):
+            if evidence.needed == "used" and all(
+                result.needed not in ("unnoticed", "unknown") for _, result in noticed
+            ):
                 self._raise_to_checked(place, noticed)
 
     def _raise_to_checked(self, place: Place, noticed: Sequence[tuple[Mutation, Ablation]]) -> None:
@@ -306,8 +308,9 @@ class Prover:
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
         tests = self._base.record.find_tests(place[0], [mutation.line]) - {IMPORT, ANY_TEST}
         result = await ablator.try_variant(variant, tests)
-        if result.needed != "unknown":
-            is_noticed = result.needed != "unnoticed"
+        is_noticed = result.needed != "unnoticed"
+        # That a value is not missed is no gap: one may be assigned only to be on the safe side.
+        if result.needed != "unknown" and (is_noticed or not mutation.is_loss):
             by_test = next(iter(result.by_tests), "")
             mutant = Mutant(
                 line=mutation.line, old=mutation.old, new=mutation.new, is_noticed=is_noticed, by_test=by_test

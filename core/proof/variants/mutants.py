@@ -59,6 +59,7 @@ _VALUES: Final = {
     "assignment_expression": "right",
     "variable_declarator": "value",
 }
+_LOSS: Final = 6  # the rank of a lost value
 _MOST_LENGTH: Final = 40  # characters of a condition that is negated
 
 
@@ -73,6 +74,11 @@ class Mutation(Struct, frozen=True, order=True):
     old: str
     new: str
     replacement: str = ""
+
+    @property
+    def is_loss(self) -> bool:
+        """True if a value is lost, and nothing else takes its place."""
+        return self.rank == _LOSS
 
     def apply(self, data: bytes) -> bytes:
         """Return the text with the change."""
@@ -126,7 +132,7 @@ def list_lost_values(path: str, text: str, lines: Collection[int]) -> list[Mutat
         line = node.start_point[0] + 1
         if value is not None and line in lines and not _is_quiet(value) and value.type not in ("none", "null"):
             nothing = "None" if path.endswith((".py", ".pyi")) else "null"
-            lost[line] = Mutation(6, line, value.start_byte, value.end_byte, _read(value)[:_MOST_LENGTH], nothing)
+            lost[line] = Mutation(_LOSS, line, value.start_byte, value.end_byte, _read(value)[:_MOST_LENGTH], nothing)
     return sorted(lost.values())
 
 
