@@ -110,7 +110,7 @@ def _count_findings(state: ViewState) -> str:
     return str(len(review.list_open())) if review is not None and review.list_open() else ""
 
 
-_REVIEW: Final[frozenset[Topic]] = frozenset({"review"})
+_REVIEW: Final[frozenset[Topic]] = frozenset({"review", "proof"})
 _PLAN: Final[frozenset[Topic]] = frozenset({"plan", "review"})
 _DEBUG: Final[frozenset[Topic]] = frozenset({"debug"})
 _FINDINGS: Final[frozenset[Topic]] = frozenset({"review", "agents"})  # the end of a turn, which may have fixed one

@@ -203,6 +203,7 @@ SLASH_COMMANDS: Final[tuple[SlashCommand, ...]] = (
     SlashCommand("accept", "review.accept_all", "Accept pending changes", "PATH | all"),
     SlashCommand("reject", "review.reject_all", "Reject pending changes", "PATH | all"),
     SlashCommand("proof", "proof.show_proof", "What the check says about each hunk", "run | stop | verify"),
+    SlashCommand("bisect", "prompt.bisect", "Find the tool call that broke the check", "COMMAND"),
     SlashCommand("undo", "review.undo_verdict", "Undo the last verdict"),
     SlashCommand("commit", "commits.commit", "Commit what you accepted, and nothing else", "PATH ..."),
     SlashCommand("pr", "commits.open_pull_request", "Push the branch and open a pull request"),

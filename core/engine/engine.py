@@ -16,7 +16,7 @@ from weakref import WeakSet
 from core import demo
 from core.agent.context.offers import Offer
 from core.config.settings import LoadedSettings
-from core.engine.commands import COMMANDS, PROVING
+from core.engine.commands import COMMANDS, STOPPING
 from core.engine.commands.checkpoints import check_idle, find_checkpoint
 from core.engine.commands.settings import announce_limits, apply_limit_options
 from core.engine.configuration.foreign_files import build_notice
@@ -117,7 +117,7 @@ class Engine:
                 await asyncio.to_thread(change, self._load().services.store, command)
                 return cmd.Ack(session=command.session)
             session = self._find_session(command.session, subagents=isinstance(command, cmd.TurnInterrupt))
-            if type(command) not in PROVING:
+            if type(command) in STOPPING:
                 session.proof_slot.stop()
             effect = COMMANDS[type(command)](session, command)
             session.tasks.schedule(await effect if inspect.isawaitable(effect) else effect)

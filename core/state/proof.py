@@ -157,7 +157,7 @@ def judge_hunk(change: Change, hunk: Hunk, evidence: HunkEvidence, check: CheckE
         if check.failing:
             return Judgement("fails", "the check fails", list_tests(check.failing))
         return Judgement("proves_nothing", "the check proves nothing", check.problem)
-    return judgement._replace(is_proven=judgement.word in ("checked", "folded") and change.operation != "delete")
+    return judgement._replace(is_proven=judgement.word == "checked" and change.operation != "delete")
 
 
 def _judge_test(change: Change, hunk: Hunk, check: CheckEvidence) -> Judgement:
@@ -165,15 +165,16 @@ def _judge_test(change: Change, hunk: Hunk, check: CheckEvidence) -> Judgement:
         path, _, line = place.rpartition(":")
         if path == change.path and line.isdecimal() and _covers(hunk, int(line)):
             return Judgement("weakened", "test weakened", weakness)
-    outcomes: tuple[tuple[tuple[str, ...], Word, str], ...] = (
-        (check.broken_old, "test", "its old text fails over the new code"),
-        (check.red_new, "test", "fails without the change"),
-        (check.green_new, "gap", "passes without the change too"),
+    outcomes: tuple[tuple[tuple[str, ...], Word, str, str], ...] = (
+        (check.broken_old, "test", "its old text fails over the new code", "old text that fails over the new code"),
+        (check.red_new, "test", "fails without the change", "fail without the change"),
+        (check.green_new, "gap", "passes without the change too", "pass without the change too"),
     )
-    prefix = f"{change.path}::"
-    for tests, word, sentence in outcomes:
-        if own_tests := [test for test in tests if test.startswith(prefix)]:
-            return Judgement(word, "test", f"{sentence}: {list_tests(own_tests)}")
+    prefixes = (f"{change.path}::", f"{change.path.rpartition('.')[0].replace('/', '.')}.")  # pytest and unittest
+    for tests, word, sentence, of_file in outcomes:
+        if own_tests := [test for test in tests if test.startswith(prefixes)]:
+            prose = sentence if len(change.hunks) == 1 else f"in this file, {of_file}"
+            return Judgement(word, "test", f"{prose}: {list_tests(own_tests)}")
     return Judgement("test", "test")
 
 
@@ -282,9 +283,17 @@ def describe_gap(mutant: Mutant) -> str:
 
 def list_tests(tests: Iterable[str], limit: int = MAX_TESTS) -> str:
     """List the names of tests: `test_limit, test_total (+3)`."""
-    names = list(dict.fromkeys(display_name(test.rpartition("::")[2] or test) for test in tests))
+    names = list(dict.fromkeys(map(_shorten_test, tests)))
     rest = f" (+{len(names) - limit})" if len(names) > limit else ""
     return ", ".join(names[:limit]) + rest
+
+
+def _shorten_test(test: str) -> str:
+    """Return the name of a test without its file (`a.py::test_x`), or its module and class (`a.Case.test_x`)."""
+    file, _, name = test.rpartition("::")
+    if not file and test.count(".") >= 2 and " " not in test and "/" not in test:
+        name = test.rpartition(".")[2]
+    return display_name(name or test)
 
 
 class ProofSummary(NamedTuple):

@@ -13,6 +13,7 @@ from core.state.proof import (
     Judgement,
     ProofState,
     Word,
+    describe_check_run,
     iterate_judgements,
     judge_code,
     list_tests,
@@ -57,15 +58,14 @@ def list_proof_rows(proof: ProofState, changes: Iterable[Change]) -> list[ProofR
 
 
 def describe_check(check: CheckEvidence) -> str:
-    """Describe the check in one line: `pytest -q: 412 tests in 4.1 s, canary noticed`."""
+    """Describe the check in one line: `pytest -q: 412 tests passed, 4.1 s, canary noticed`."""
     if not check.command:
         return check.problem
-    facts = [f"{count('test', check.tests)} in {check.seconds:.1f} s"] if check.tests else []
-    facts += [] if check.canary == "not_run" else [f"canary {check.canary}"]
+    facts = [describe_check_run(check)]
     facts += [f"{count('flaky test', len(check.flaky))} left out"] if check.flaky else []
     if check.known_failing:
         facts.append(f"{count('test', len(check.known_failing))} failed before, too")
-    return f"{to_one_line(check.command)}{': ' if facts else ''}{', '.join(facts)}"
+    return ": ".join(filter(None, (to_one_line(check.command), ", ".join(filter(None, facts)))))
 
 
 def format_proof(proof: ProofState, changes: Sequence[Change]) -> list[str]:

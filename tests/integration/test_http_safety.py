@@ -253,6 +253,8 @@ def test_n6_every_command_that_writes_grants_or_spends_needs_the_right_to_approv
         "approval.answer",
         "hunk.resolve",
         "changes.verify",
+        "proven.accept",
+        "mutant.dismiss",
         "conflict.settle",
         "bulk.resolve",
         "verdict.undo",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.engine import Engine
-from core.engine.session.proof import NO_CHECK
+from core.engine.session.proof import NO_CHECK, start_after_turn
 from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol.renames import list_changes
@@ -181,3 +181,37 @@ async def test_a_resumed_session_is_proven_if_nothing_is_known(project):
     async with session_in(project, access([says("-")]), cmd.SessionResume(session=name)) as (engine, session):
         [*_, end] = await read_until(engine, session, ev.ProofFinished)
         assert end.reason == ""
+
+
+@pytest.mark.parametrize("text", ['[commands]\npolicy = "confirm"\n', f"{AUTO}\n[proof]\noff = true\n"])
+async def test_it_does_not_begin_where_commands_are_asked_about_or_it_is_off(project, text):
+    async with after_turn(project, *WORK) as (engine, session):
+        await engine.submit(cmd.ProofStop(session=session))
+        name = session
+    configured(text)
+    async with session_in(project, access([says("-")]), cmd.SessionResume(session=name)) as (engine, session):
+        open_session = engine._find_session(session)
+        open_session.review.proof.check = None
+        start_after_turn(open_session)
+        assert not open_session.proof_slot.is_running
+
+
+async def test_a_rule_that_denies_the_check_is_kept_when_it_is_asked_for(project):
+    configured(f'{AUTO}\n[permissions]\ndeny = ["Shell(make *)"]\n')
+    async with after_turn(project, write("shop/price.py", NEW)) as (engine, session):
+        [*_, end] = await prove(engine, session, check="make check")
+        assert end.reason.startswith("`make check` was not run:")
+
+
+async def test_the_call_that_broke_a_check_is_found(project):
+    wrong = TESTS.replace("== 4", "== 5")
+    steps = (*WORK[:2], write("docs/a.md", "# A\n"), write("tests/test_price.py", wrong), write("docs/b.md", "# B\n"))
+    async with after_turn(project, *steps) as (engine, session):
+        events = await run_turn(engine, session, f"/bisect {CHECK}")
+        [document] = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
+        assert "broke with call 4 of 5 calls: `write` on `tests/test_price.py`" in document.content
+        assert "+    assert price(2) == 5" in document.content
+        assert events[-1].reason == "done"
+        green = await run_turn(engine, session, "/bisect python -c pass")
+        [document] = [event.document for event in green if isinstance(event, ev.DocumentFinished)]
+        assert document.content == "`python -c pass` passes over the files as they are now."

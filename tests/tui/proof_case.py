@@ -56,5 +56,6 @@ def build_proof(*hunks: HunkEvidence, check: CheckEvidence = CHECK) -> ProofStat
 
 def show_proof(app: ReviewApp, proof: ProofState, proving: e.ProofProgressed | None = None) -> None:
     """Give the review of an app this evidence."""
-    app.pane.show_proof(proof, app.changes, version=object(), proving=proving)
+    app.pane.show_proof(proof, app.changes, version=object())
+    app.pane.browser.show_proving(proving)
     app.pane.set_changes(app.changes)

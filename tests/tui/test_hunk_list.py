@@ -106,7 +106,7 @@ def test_groups_by_intent_stay_outer_and_what_was_not_asked_for_comes_first():
     changes = [PRICES.change, ADDED.change, TESTS.change]
     intents = {PRICES.change.path: "“Round”", ADDED.change.path: NOT_ASKED_FOR, TESTS.change.path: "“Round”"}
     proof = ReviewProof()
-    proof.update(build_proof(), changes, version=1, proving=None)
+    proof.update(build_proof(), changes, version=1)
     order = HunkOrder()
     order.arrange([ADDED.change, PRICES.change, TESTS.change], intents, proof)
     assert [(section.intent, len(section.listed), len(section.folded)) for section in order.sections] == [

@@ -306,6 +306,15 @@ async def test_a_slash_command_becomes_a_command_of_the_engine(stage, text):
         assert on.sent(c.TurnSubmit) == []
 
 
+@pytest.mark.parametrize("text", ["/bisect", "/bisect make test"])
+async def test_a_search_for_the_call_that_broke_a_check_is_a_turn(stage, text):
+    async with stage(recorded.opening()) as on:
+        on.prompt.text = text
+        on.prompt.action_send()
+        await on.until(lambda: on.sent(c.TurnSubmit))
+        assert [(turn.text, turn.anyway) for turn in on.sent(c.TurnSubmit)] == [(text, True)]
+
+
 @pytest.mark.parametrize("word", ["help", "keys", "context", "theme", "mode", "model"])
 async def test_a_slash_command_opens_a_page_or_a_list(stage, word):
     answers = {

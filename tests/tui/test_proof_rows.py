@@ -133,7 +133,7 @@ def test_a_thousand_hunks_are_judged_once_for_each_state(monkeypatch):
     )
     proof, shown = build_proof(*(evidence_of(diff, 0, executed="none") for diff in diffs)), ReviewProof()
     for version in (1, 1, 1, 2):
-        shown.update(proof, changes, version=version, proving=None)
+        shown.update(proof, changes, version=version)
     assert len(judged) == 2000
     assert shown.summary.look_at == 1000
 

@@ -11,6 +11,7 @@ from textual.app import ComposeResult
 from textual.containers import Vertical
 
 from core.errors import AgentTuiError
+from core.protocol.events import ProofProgressed
 from core.protocol.queries import HunkAnswer
 from core.protocol.review import Bulk, Change, ChangeDiff, Comment, Hunk, VerdictRecord
 from core.text.counting import count
@@ -295,6 +296,13 @@ class ChangeBrowser(Vertical):
         self.change_list.show(
             self.changes, self.bulks, {*hunks, *self._sent.hunks, *self._sent.bulks}, self._diagnostics
         )
+
+    def show_proving(self, proving: ProofProgressed | None) -> None:
+        """Show how far the proof is that runs now, None = none does."""
+        progress = (proving.finished, proving.total) if proving is not None else None
+        if progress != self.proof.progress:
+            self.proof.progress = progress
+            self._frame.show_progress(self._describe_progress())
 
     def _describe_problem(self, change: Change | None) -> str:
         """Return why the change can't be accepted, or why its verdict failed; in the list, that of the latest

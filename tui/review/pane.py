@@ -15,7 +15,6 @@ from textual.content import Content
 from textual.widgets import Input, Static
 
 from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, HunkTestRequest, MutantDismiss, VerdictUndo
-from core.protocol.events import ProofProgressed
 from core.protocol.queries import HunkAnswer
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, Verdict
@@ -143,6 +142,7 @@ class ReviewPane(StatePane):
         self.browser = ChangeBrowser(load, self._sent, clock=self.read_clock)
         self._before_undo: frozenset[str] | None = None
         self._input_target = ("", "")  # path and hunk
+        self._shown: tuple[object, ...] = ()  # the session, its last event that was shown, and what is in no log
         self._is_visited = False  # since the end of the last visit
         self._seen: frozenset[HunkPlace] | None = (
             None  # what waited at the end of the last visit, None = there was none
@@ -173,6 +173,10 @@ class ReviewPane(StatePane):
     # Input from the screen
 
     def show_state(self, state: ViewState) -> None:
+        seen, self._shown = self._shown, (state.session_id, state.seq, len(state.refused_edits))
+        if seen == self._shown and not state.refusals:  # a lossy event: nothing but the progress of a check is new
+            self._show_progress(state)
+            return
         todos = {todo.id: todo.content for todo in state.todos}
         diagnostics = state.review.diagnostics
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
@@ -181,20 +185,23 @@ class ReviewPane(StatePane):
         self.browser.set_review(
             state.judged, intents, can_commit=state.can_commit, accepts_at_once=state.accepts_at_once
         )
-        self.show_proof(state.review.proof, changes, version=state.review.version, proving=state.proving)
+        self.show_proof(state.review.proof, changes, version=state.review.version)
         self.set_changes(changes)
         refusals, state.refusals = state.refusals, {}
         self.show_refused(refusals)
+        self._show_progress(state)
+
+    def _show_progress(self, state: ViewState) -> None:
+        """Show which check runs again, and how far the proof is that runs."""
+        self.browser.show_proving(state.proving)
         progress = self.query_one(".review--verification", Static)
         progress.display = bool(state.verifying)
         progress.update(Content.assemble(*describe_verification(state.verifying, state.verifying_line)))
 
-    def show_proof(
-        self, proof: ProofState, changes: Sequence[Change], *, version: object, proving: ProofProgressed | None
-    ) -> None:
+    def show_proof(self, proof: ProofState, changes: Sequence[Change], *, version: object) -> None:
         """Show what the check says; `set_changes` follows. It is worked out again for another `version`."""
         before = (self.browser.proof.judgements, self.browser.proof.summary)
-        self.browser.proof.update(proof, changes, version=version, proving=proving)
+        self.browser.proof.update(proof, changes, version=version)
         trouble = self.browser.proof.describe_trouble()
         line = self.query_one(".review--proof", Static)
         line.display = bool(trouble)

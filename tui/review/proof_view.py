@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from core.protocol.events import ProofProgressed
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.review import Change
 from core.state.proof import (
@@ -63,11 +62,8 @@ class ReviewProof:
         self._evidence: Mapping[HunkPlace, HunkEvidence] = {}
         self._version: object = None
 
-    def update(
-        self, proof: ProofState, changes: Sequence[Change], *, version: object, proving: ProofProgressed | None
-    ) -> None:
+    def update(self, proof: ProofState, changes: Sequence[Change], *, version: object) -> None:
         """Take over the evidence. Nothing is worked out again as long as `version` is the same."""
-        self.progress = (proving.finished, proving.total) if proving is not None else None
         if version == self._version:
             return
         self._version = version

@@ -225,7 +225,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             ({"status", "session"}, act.modes.show),
             ({"index"}, act.search.show_progress),
             ({"review"}, act.review.offer_commit),
-            ({"review"}, act.proof.follow),
+            ({"review", "proof"}, act.proof.follow),
             ({"commits"}, act.commits.show_progress),
             ({"asides"}, act.asides.show_progress),
             ({"queue"}, act.prompt.show_queue),
@@ -238,7 +238,7 @@ class MainScreen(CurrentLayoutScreen[None]):
             act.guide.update()
         if "ask" in topics:
             self.context.start(self._show_questions, group="asked", exclusive=True)
-        if topics & {"review", "plan", "debug", "files", "agents"}:
+        if topics & {"review", "proof", "plan", "debug", "files", "agents"}:
             self.context.start(act.panes.update, topics, group="panes")
 
     def _fill_room(self) -> None:

@@ -448,7 +448,7 @@ _SHOWN: Final[Mapping[type[events.Event], tuple[Topics, Step | None]]] = {
     events.PullRequestOpened: (_COMMITS | _SAID, _end_commit),
     events.VerificationProgressed: (_topics("review"), ViewState.show_verification),
     events.VerificationFinished: (_REVIEW, None),
-    events.ProofProgressed: (_topics("review"), ViewState.show_proof_progress),
+    events.ProofProgressed: (_topics("proof"), ViewState.show_proof_progress),
     events.FindingsReported: (_REVIEW | _BLOCKS, _report_findings),
     events.Notice: (_SAID, _show_notice),
     events.ErrorRaised: (_SAID | _COMMITS, _show_error),

@@ -26,6 +26,7 @@ from tui.block import TranscriptBlock
 Topic = Literal[
     "blocks",
     "review",
+    "proof",
     "plan",
     "debug",
     "ask",

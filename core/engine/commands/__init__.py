@@ -27,16 +27,13 @@ from core.protocol import commands as cmd
 
 Check = Callable[[Session, Any], Effect | Awaitable[Effect]]
 
-# Commands during which a proof goes on: they neither change the text nor need the machine.
-PROVING: Final = frozenset(
+# Commands for which a proof gives way: they change what is pending or written, or need the machine.
+STOPPING: Final = frozenset(
     {
-        cmd.ProofStop,
-        cmd.ChangesProve,
-        cmd.DraftKeep,
-        cmd.ReviewPolicyKeep,
-        cmd.HunkComment,
-        cmd.MutantDismiss,
-        cmd.SessionRename,
+        *(cmd.TurnSubmit, cmd.TurnSteer, cmd.LoopStart, cmd.AsideAsk, cmd.CommandRun, cmd.ProofStop),
+        *(cmd.HunkResolve, cmd.BulkResolve, cmd.ConflictResolve, cmd.VerdictUndo, cmd.ProvenAccept, cmd.ChangesVerify),
+        *(cmd.HunkSplit, cmd.HunkEdit, cmd.HunkTestRequest, cmd.SymbolRename, cmd.CommentsSend, cmd.FindingsFix),
+        *(cmd.CheckpointRestore, cmd.BestRun, cmd.BestTake, cmd.PlanBuild, cmd.BackgroundPull),
     }
 )
 COMMANDS: Final[Mapping[type, Check]] = {

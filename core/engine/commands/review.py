@@ -177,8 +177,7 @@ def prepare_prove(session: Session, command: cmd.ChangesProve) -> Effect:
 
 
 def prepare_proof_stop(session: Session, _: cmd.ProofStop) -> Effect:
-    session.proof_slot.stop()
-    return lambda: None
+    return session.proof_slot.stop
 
 
 async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> Effect:

@@ -45,13 +45,15 @@ def start_proof(session: Session, request: ChangesProve) -> None:
 
 
 def start_after_turn(session: Session) -> None:
-    """Start a proof of what a turn left pending, where it is reviewed on a screen: not of a subagent, whose changes go
-    into the session that started it."""
-    if session.settings.proof.off or not session.review.changes or _is_proven(session):
+    """Start a proof of what a turn left pending, where it is reviewed on a screen and its check may run unasked: not of
+    a subagent, whose changes go into the session that started it."""
+    is_wanted = not session.settings.proof.off and session.settings.commands.policy == "auto"
+    if not is_wanted or not session.review.changes or _is_proven(session):
         return
     is_subagent = session.call_permissions.subagent_limits is not None
     is_reviewed = session.services.options.interactive and not session.services.boxes.is_in_place and not is_subagent
-    if is_reviewed and _choose_check(session) is not None:
+    check = _choose_check(session) if is_reviewed else None
+    if check is not None and session.explain_unasked(check.command, ".") is None:
         start_proof(session, ChangesProve(session=session.id))
 
 
@@ -137,7 +139,8 @@ class _Proof:
         session = self._session
         if not await session.terminal.find_box():
             return NO_BOX
-        if (refusal := await find_hook_refusal(session.hooks, command, new_id("proof"))) is not None:
+        denial = session.call_permissions.explain_denied_command(command)
+        if (refusal := denial or await find_hook_refusal(session.hooks, command, new_id("proof"))) is not None:
             return f"`{command}` was not run: {refusal}"
         self._command = command
         self.flush()  # so that clients see that it runs, before the first run has ended

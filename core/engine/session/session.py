@@ -132,7 +132,7 @@ class Session:
         self.outward, self.offers = dict[Access, OpenCapability](), list[Offer]()
 
     def _open_languages(self) -> LanguageServers:
-        languages = LanguageServers(self.terminal.host, lambda: self.settings.lsp, self._explain_unasked)
+        languages = LanguageServers(self.terminal.host, lambda: self.settings.lsp, self.explain_unasked)
         event_types = (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved)
         self.recorder.listeners.append((event_types, languages.observe_change))
         self.terminal.on_close.append(languages.close)
@@ -150,7 +150,8 @@ class Session:
         access.servers.open_grants = self.permissions.open_fetch_grants
         return access
 
-    def _explain_unasked(self, command: str, directory: str) -> str | None:
+    def explain_unasked(self, command: str, directory: str) -> str | None:
+        """Explain why a command of the program itself may not run without a question; None: it may."""
         self.call_permissions.is_trusted = self.services.trust.trusted
         return self.call_permissions.explain_unasked(command, directory)
 

@@ -108,7 +108,8 @@ async def bisect(session: Session, command: str, history: FileHistory, prompt: s
     context.emit(ev.TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
     if not await session.terminal.find_box():
         raise ToolFailed(NO_BOX)
-    if (refusal := await find_hook_refusal(session.hooks, command, new_id("bisect"))) is not None:
+    denial = session.call_permissions.explain_denied_command(command)
+    if (refusal := denial or await find_hook_refusal(session.hooks, command, new_id("bisect"))) is not None:
         raise ToolFailed(f"`{command}` was not run: {refusal}")
     runs = VariantRuns(session.terminal.host, {}, parse_command(command), ())
     bisection = _Bisection(session, runs, command, history)

@@ -81,6 +81,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.PlanBuild,
         cmd.PlanComment,
         cmd.PlanEdit,
+        cmd.ProofStop,
         cmd.PullRequestDraft,
         cmd.QuestionReply,
         cmd.SessionClose,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 import tempfile
@@ -259,6 +260,102 @@ async def candidates(directory: Path) -> None:
         await photographer.take("best")
 
 
+PRICES: Final = '''\
+"""Prices of the shop."""
+
+RATE = 0.2
+
+
+def total(prices):
+    return sum(prices)
+
+
+def member_total(prices):
+    return total(prices)
+
+
+def shipping(prices, country):
+    return 5 if country == "FR" else 9
+
+
+def label(price):
+    return str(price) + " EUR"
+
+
+def receipt(prices):
+    return [label(price) for price in prices]
+'''
+PRICES_TEST: Final = """\
+import prices, unittest
+
+
+class Prices(unittest.TestCase):
+    def test_total(self):
+        self.assertEqual(prices.total([1, 2]), 3)
+
+    def test_members_pay_less(self):
+        self.assertEqual(prices.member_total([100]), 100)
+
+    def test_shipping(self):
+        self.assertTrue(prices.shipping([1], "FR"))
+
+    def test_receipt(self):
+        self.assertEqual(prices.receipt([1]), ["1 EUR"])
+"""
+EDITS: Final = (
+    ("prices.py", '"""Prices of the shop."""', '"""Prices of the shop, in euros."""'),
+    ("prices.py", "    return sum(prices)", "    return round(sum(prices), 2)"),
+    (
+        "prices.py",
+        "    return total(prices)",
+        "    return total(prices) * 0.9 if total(prices) >= 50 else total(prices)",
+    ),
+    (
+        "prices.py",
+        '    return 5 if country == "FR" else 9',
+        '    return 0 if sum(prices) > 100 else 5 if country == "FR" else 9',
+    ),
+    ("prices.py", '    return str(price) + " EUR"', '    return f"{price} EUR"'),
+    ("test_prices.py", "prices.member_total([100]), 100", "prices.member_total([100]), 90"),
+)
+
+
+def _write_proof_session(directory: Path) -> None:
+    """A project with unit tests, and a model that changes prices and runs them."""
+    directory.mkdir()
+    (directory / "prices.py").write_text(PRICES)
+    (directory / "test_prices.py").write_text(PRICES_TEST)
+    reads = [{"name": "read_file", "arguments": {"target_file": name}} for name in ("prices.py", "test_prices.py")]
+    edits = [
+        {"name": "search_replace", "arguments": {"file_path": path, "old_string": old, "new_string": new}}
+        for path, old, new in EDITS
+    ]
+    run = {"name": "run_terminal_cmd", "arguments": {"command": "python3 -m unittest -q"}}
+    script = [{"tool_calls": reads}, {"tool_calls": edits}, {"tool_calls": [run]}, "Members pay a tenth less from 50."]
+    (directory.parent / "proof.yaml").write_text(json.dumps(script))  # JSON is YAML
+    write_settings("auto")
+    os.chdir(directory.parent)
+
+
+async def proving(directory: Path) -> None:
+    """What the tests say about each hunk: in the diff, and as the list of what to look at."""
+    from tui.bridge import SessionRequest
+    from tui.review.diff.view import DiffView
+
+    _write_proof_session(directory)
+    async with OnScreen(directory, SessionRequest(model="scripted/proof.yaml")) as (app, photographer):
+        await photographer.until(lambda: photographer.state.session_id)
+        await photographer.press(*"Members pay a tenth less from 50 euros", "enter")
+        await photographer.until(lambda: photographer.state.review.proof.finished)
+        await photographer.press("ctrl+r")
+        await photographer.until(lambda: app.main.query_one(DiffView).diff is not None)
+        await photographer.press("j")
+        await photographer.take("proof")
+        await photographer.press("l")
+        await photographer.take("proof-list")
+        await photographer.press("l")
+
+
 def main() -> None:
     """Make every picture."""
     with tempfile.TemporaryDirectory(prefix="pictures-") as name:
@@ -279,6 +376,7 @@ def play_all(scratch: Path) -> None:
     asyncio.run(parallel(scratch / "shop-of-four"))
     asyncio.run(tasks(scratch / "shop-of-three"))
     asyncio.run(candidates(scratch / "shop-of-many"))
+    asyncio.run(proving(scratch / "shop-of-prices"))
 
 
 if __name__ == "__main__":

@@ -131,6 +131,12 @@ def test_a_test_is_judged_by_what_it_did_before_the_change(fields, text, detail)
     assert (judgement.text, judgement.detail, judgement.is_proven) == (text, detail, False)
 
 
+def test_of_a_file_with_several_hunks_it_is_not_told_which_one_a_test_is_of():
+    change = replace(CHANGE, path="tests/test_prices.py", hunks=(HUNK, replace(HUNK, id="i", new_start=40)))
+    judgement = judge_hunk(change, HUNK, evidence(path=change.path, kind="test"), replace(CHECK, red_new=(TOTAL,)))
+    assert judgement.detail == "in this file, fail without the change: test_total"
+
+
 def test_late_evidence_replaces_that_of_the_same_hunk_and_an_edit_makes_it_stale():
     proof = prove(evidence())
     assert proof.judge(CHANGE, HUNK).word == "unknown"

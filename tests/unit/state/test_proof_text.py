@@ -34,7 +34,7 @@ def test_the_text_begins_with_what_is_worth_a_look_and_folds_the_rest():
     lines = format_proof(proof_of(*ALL), [CHANGE])
     places = [line.split()[0] for line in lines if line.startswith("shop/")]
     assert places == ["shop/price.py:13", "shop/price.py:9", "shop/price.py:5"]
-    assert lines[0].startswith("Check: pytest -q: 3 tests in 0.6 s")
+    assert lines[0].startswith("Check: pytest -q: 3 tests passed, 0.6 s")
     assert ">= → >" in next(line for line in lines if line.startswith("shop/price.py:9"))
     assert lines[-1] == "Folded: 1 documentation"
 

@@ -289,6 +289,13 @@ class PromptController(Controller):
         self.context.transcript.follow_end()
         self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
 
+    def action_bisect(self, check: str = "") -> None:
+        """Find the tool call that broke the check, the session's own or the argument."""
+        text = f"/bisect {check}".strip()
+        self.context.prompt.past.add(text)
+        self.context.transcript.follow_end()
+        self.context.submit_soon(commands.TurnSubmit(text=text, anyway=True))
+
     def action_set_goal(self, wish: str = "") -> None:
         """Set a goal and start to work on it; `stop` ends it, and without a condition the prompt is prepared."""
         if wish == "stop":
