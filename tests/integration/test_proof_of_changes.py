@@ -189,6 +189,7 @@ async def test_what_needs_no_run_is_told_without_one(project):
         assert change.runs.count == 0
 
 
+SKIPPED = "import pytest\n\npytestmark = pytest.mark.skip\n\n\ndef test_a():\n    assert True\n"
 EXITS = """
 import os
 
@@ -226,6 +227,7 @@ def test_odd(number):
         ({"tests/test_price.py": NEW_TEST.replace("17", "18")}, BUDGET, FAILS, PROBLEM),
         ({"tests/test_price.py": "import nothing\n"}, BUDGET, FAILS, PROBLEM),
         ({"tests/test_price.py": "x = 1\n"}, BUDGET, NO_TESTS, PROBLEM),
+        ({"tests/test_price.py": SKIPPED}, BUDGET, NO_TESTS, PROBLEM),
         ({"conftest.py": EXITS}, BUDGET, UNSEEN_TESTS, PROBLEM),
         ({"conftest.py": REWRITES}, BUDGET, PROVES_NOTHING, PROBLEM),
         ({"conftest.py": REWRITES, "shop/price.py": BASE}, BUDGET, HIDES, PROBLEM),
@@ -240,6 +242,14 @@ async def test_a_check_that_does_not_tell_ends_in_the_reason(project, files, bud
         proven = await change.prove(budget)
     assert proven.check.problem == problem
     assert {hunk.unknown for hunk in proven.hunks if hunk.kind == "code"} <= {unknown}
+
+
+async def test_a_check_none_of_whose_tests_passes_without_the_change_proves_nothing(project):
+    broken = "import pytest\n\n\n@pytest.fixture(autouse=True)\ndef broken():\n    missing()\n"
+    (project / "conftest.py").write_text(broken)
+    async with changed(project, FILES) as change:
+        proven = await change.prove()
+    assert proven.check.problem == FAILS_ANYHOW
 
 
 async def test_a_check_that_failed_before_proves_nothing_where_its_tests_have_no_names(project):

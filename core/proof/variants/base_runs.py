@@ -71,7 +71,7 @@ async def run_base(
         known, problem = _judge_failing(runs, failing, await runs.run(variants, seconds=limit))
     runs.left_out = known | flaky
     tests = frozenset(end.test for end in first.record.ends if end.phase != "collect") - runs.left_out
-    if known and not tests:  # a file that can't be collected ends the whole run
+    if known and not first.record.passed_tests - runs.left_out:  # a broken file or fixture ends all of them
         problem = FAILS_ANYHOW
     return BaseRun(
         seconds=first.result.duration_ms / 1000,
@@ -88,7 +88,8 @@ async def run_base(
 def _find_problem(runs: VariantRuns, first: VariantResult) -> str:
     """Return why a run tells nothing, "" = it may."""
     failures = first.record.failures
-    if (first.record.collected == 0 or first.is_unclear) and not failures:
+    has_none = first.record.collected == 0 or first.is_unclear or (first.record.ends and not first.record.passed_tests)
+    if has_none and not failures:
         return NO_TESTS
     if first.result.exit_code == 0 and failures:
         return HIDES
