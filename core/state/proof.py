@@ -170,12 +170,20 @@ def _judge_test(change: Change, hunk: Hunk, check: CheckEvidence) -> Judgement:
         (check.red_new, "test", "fails without the change", "fail without the change"),
         (check.green_new, "gap", "passes without the change too", "pass without the change too"),
     )
-    prefixes = (f"{change.path}::", f"{change.path.rpartition('.')[0].replace('/', '.')}.")  # pytest and unittest
     for tests, word, sentence, of_file in outcomes:
-        if own_tests := [test for test in tests if test.startswith(prefixes)]:
+        if own_tests := [test for test in tests if _is_in_file(test, change.path)]:
             prose = sentence if len(change.hunks) == 1 else f"in this file, {of_file}"
             return Judgement(word, "test", f"{prose}: {list_tests(own_tests)}")
     return Judgement("test", "test")
+
+
+def _is_in_file(test: str, path: str) -> bool:
+    """Return True if a test is in a file: `a/test_b.py::test_c` of pytest, or `test_b.Case.test_c` of unittest."""
+    if "::" in test:
+        return test.startswith(f"{path}::")
+    module = test.rpartition(".")[0].rpartition(".")[0]
+    dotted = path.removesuffix(".py").replace("/", ".")
+    return bool(module) and f".{dotted}".endswith(f".{module}")
 
 
 def _covers(hunk: Hunk, line: int) -> bool:

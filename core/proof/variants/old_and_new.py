@@ -6,7 +6,7 @@ is a question for the reviewer: the behaviour that it described has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
@@ -38,13 +38,13 @@ async def compare_old_and_new(
         return OldAndNew()
     names = {path: list_changed_tests(text) for path, text in tests.items()}
     changed_tests = frozenset(
-        test for test in base.passed_tests if _get_name(test) in names.get(_get_file(test), frozenset())
+        test for test in base.passed_tests if _get_name(test) in names.get(find_file(test, tests), frozenset())
     )
     old_texts = {path: text for path, text in tests.items() if text.change.operation != "create"}
     broken_old = tuple[str, ...]()
     if old_texts:
         result = await runs.run(_revert(old_texts), seconds=seconds)
-        broken = (end.test for end in result.record.failures if _get_file(end.test) in old_texts)
+        broken = (end.test for end in result.record.failures if find_file(end.test, old_texts))
         broken_old = tuple(dict.fromkeys(broken))
     if not changed_tests:
         return OldAndNew(broken_old)
@@ -76,9 +76,20 @@ def list_changed_tests(text: ChangedText) -> frozenset[str]:
 
 
 def _get_name(test: str) -> str:
-    """Return the name of the function of a test: `tests/test_a.py::Shop::test_over[1]` is of `test_over`."""
-    return test.rpartition("::")[2].partition("[")[0]
+    """Return the name of the function of a test: `tests/test_a.py::Shop::test_over[1]` is of `test_over`, and so is
+    `tests.test_a.Shop.test_over`."""
+    name = test.rpartition("::")[2].partition("[")[0]
+    return name if "::" in test else name.rpartition(".")[2]
 
 
 def _get_file(test: str) -> str:
     return test.partition("::")[0]
+
+
+def find_file(test: str, paths: Iterable[str]) -> str:
+    """Return the file of a test among these, by its path (pytest) or by the end of its module's name (unittest); "" =
+    it is in none of them."""
+    file = _get_file(test)
+    module = "." + file.rpartition(".")[0].rpartition(".")[0]
+    dotted = {path: "." + path.removesuffix(".py").replace("/", ".") for path in paths}
+    return next((path for path in dotted if path == file or (len(module) > 1 and dotted[path].endswith(module))), "")
