@@ -48,6 +48,8 @@ def find_execution(record: RunRecord, path: str, hunk: Hunk, executable: Collect
     executed: Executed = "part" if not_run else "all"
     if not in_tests:
         executed = "none" if not_run else "import"
+    if not hunk.new_lines:  # what is gone can't have run; its neighbours tell which tests come near
+        return HunkExecution("all" if in_tests else "unknown", tests - {ANY_TEST})
     return HunkExecution(executed, tests - {ANY_TEST}, tuple(sorted(not_run)) if hunk.new_lines else (), in_tests)
 
 
