@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from core.proof.classes.contracts import find_contracts, find_file_contract
 from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.uniform_edits import Place
-from core.proof.classes.weakened_tests import WeakenedTest, find_weakened_tests
+from core.proof.classes.weakened_tests import WeakenedTest, find_touched, find_weakened_tests
 from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.proof.runs.records import RunRecord
 from core.proof.runs.v8_coverage import ENDINGS
@@ -47,7 +47,7 @@ class Findings:
         self._report = report
         self.known = {place: evidence for place, evidence in (known or {}).items() if _holds(evidence)}
         self.classes = classify_hunks(texts)
-        self._contracts = self._find_contracts()
+        self._contracts, self._touched = self._find_contracts(), self._find_touched()
         self.evidence = {place: self._begin(place) for place in self.classes}
         self.check = CheckEvidence(
             command=command,
@@ -107,13 +107,23 @@ class Findings:
             partner=hunk_class.partner,
             substitution=hunk_class.substitution,
             contract=self._contracts.get(place, ""),
+            touched=self._touched.get(place, ()),
         )
         known = self.known.get(place)
         if known is None or known.kind != evidence.kind:
             self.known.pop(place, None)
             return evidence
-        static = {name: getattr(evidence, name) for name in ("partner", "substitution", "contract")}
+        static = {name: getattr(evidence, name) for name in ("partner", "substitution", "contract", "touched")}
         return replace(known, **static)
+
+    def _find_touched(self) -> dict[Place, tuple[str, ...]]:
+        """Return the names of the tests that each hunk of tests touches."""
+        touched = dict[Place, tuple[str, ...]]()
+        for path, text in self.texts.items():
+            if self.get_kind(path) == "test":
+                names = find_touched(path, text.pending.decode("utf-8", "replace"), text.change.hunks)
+                touched |= {(path, hunk): tuple(sorted(functions)) for hunk, functions in names.items()}
+        return touched
 
     def _find_contracts(self) -> dict[Place, str]:
         """Return in words what hunks change that code elsewhere relies on."""

@@ -37,7 +37,8 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     `message`. `is_confirmed`: that nothing failed was seen with the whole check. `group`: the hunks that had to be
     taken out with it. `unknown`: why it was not looked into, "" = it was. `depends_on`: the changed files on whose text
     the runs about it depended, () = all. `is_stale`: one of them was edited since. `contract`: what it changes that
-    code elsewhere relies on ("signature of price"), "" = nothing.
+    code elsewhere relies on ("signature of price"), "" = nothing. `touched`: of a hunk of tests, the names of the
+    functions that it changes.
     """
 
     path: str
@@ -58,6 +59,7 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     depends_on: tuple[str, ...] = ()
     is_stale: bool = False
     contract: str = ""
+    touched: tuple[str, ...] = ()
 
 
 CanaryOutcome = Literal["noticed", "missed", "not_run"]

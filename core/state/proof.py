@@ -8,7 +8,7 @@ whose text it depended is edited, it is stale until the check has run again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -147,7 +147,7 @@ def _has_run(evidence: HunkEvidence) -> bool:
 def judge_hunk(change: Change, hunk: Hunk, evidence: HunkEvidence, check: CheckEvidence) -> Judgement:
     """Return what the evidence of a hunk says, in words."""
     if evidence.kind == "test":
-        return _judge_test(change, hunk, check)
+        return _judge_test(change, hunk, evidence, check)
     if evidence.kind == "steering":
         return Judgement("steering", "decides how tests run", "the check ran by changed rules")
     if evidence.kind != "code":
@@ -160,21 +160,26 @@ def judge_hunk(change: Change, hunk: Hunk, evidence: HunkEvidence, check: CheckE
     return judgement._replace(is_proven=judgement.word == "checked" and change.operation != "delete")
 
 
-def _judge_test(change: Change, hunk: Hunk, check: CheckEvidence) -> Judgement:
+def _judge_test(change: Change, hunk: Hunk, evidence: HunkEvidence, check: CheckEvidence) -> Judgement:
     for place, weakness in check.weakened:
         path, _, line = place.rpartition(":")
         if path == change.path and line.isdecimal() and _covers(hunk, int(line)):
             return Judgement("weakened", "test weakened", weakness)
-    outcomes: tuple[tuple[tuple[str, ...], Word, str, str], ...] = (
-        (check.broken_old, "test", "its old text fails over the new code", "old text that fails over the new code"),
-        (check.red_new, "test", "fails without the change", "fail without the change"),
-        (check.green_new, "gap", "passes without the change too", "pass without the change too"),
+    outcomes: tuple[tuple[tuple[str, ...], Word, str], ...] = (
+        (check.broken_old, "test", "its old text fails over the new code"),
+        (check.red_new, "test", "fails without the change"),
+        (check.green_new, "gap", "passes without the change too"),
     )
-    for tests, word, sentence, of_file in outcomes:
-        if own_tests := [test for test in tests if _is_in_file(test, change.path)]:
-            prose = sentence if len(change.hunks) == 1 else f"in this file, {of_file}"
-            return Judgement(word, "test", f"{prose}: {list_tests(own_tests)}")
+    for tests, word, sentence in outcomes:
+        if own_tests := [test for test in tests if _is_touched(test, change.path, evidence.touched)]:
+            return Judgement(word, "test", f"{sentence}: {list_tests(own_tests)}")
     return Judgement("test", "test")
+
+
+def _is_touched(test: str, path: str, names: Collection[str]) -> bool:
+    """Return True if a hunk of a file changes a test, by the names of the functions that it changes."""
+    name = test.rpartition("::")[2].partition("[")[0]
+    return _is_in_file(test, path) and (name if "::" in test else name.rpartition(".")[2]) in names
 
 
 def _is_in_file(test: str, path: str) -> bool:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from msgspec import Struct
 
 from core.patterns import compile_lazily
+from core.protocol.review import Hunk
 from core.syntax.grammars import parse_syntax
 from core.syntax.symbols import find_symbols
 
@@ -140,3 +141,16 @@ def _list_called_tests(path: str, text: str) -> Iterator[_Test]:
 
 def _read(node: Node) -> str:
     return (node.text or b"").decode("utf-8", "replace")
+
+
+def find_touched(path: str, pending: str, hunks: Iterable[Hunk]) -> dict[str, frozenset[str]]:
+    """Return the names of the functions of a file of tests that each hunk touches, by hunk."""
+    symbols = find_symbols(path, pending) or ()
+    return {
+        hunk.id: frozenset(
+            symbol.name
+            for symbol in symbols
+            if hunk.new_start - 1 <= symbol.last and hunk.new_start - 1 + max(hunk.new_lines, 1) > symbol.first
+        )
+        for hunk in hunks
+    }

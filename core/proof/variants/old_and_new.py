@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 
+from core.proof.classes.weakened_tests import find_touched
 from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import RunRecord
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.shell.verification.clean_layer import FileVariant
-from core.syntax.symbols import find_symbols
 
 
 class OldAndNew(Struct, frozen=True):
@@ -36,7 +36,7 @@ async def compare_old_and_new(
     path; `base`: the run over the new text. Raises `AgentTuiError`."""
     if not tests or not code:
         return OldAndNew()
-    names = {path: list_changed_tests(text) for path, text in tests.items()}
+    names = {path: _list_touched(text) for path, text in tests.items()}
     changed_tests = frozenset(
         test for test in base.passed_tests if _get_name(test) in names.get(find_file(test, tests), frozenset())
     )
@@ -64,15 +64,9 @@ def _revert(texts: Mapping[str, ChangedText]) -> dict[str, FileVariant]:
     return {path: text.take_out(text.change.hunks) for path, text in texts.items()}
 
 
-def list_changed_tests(text: ChangedText) -> frozenset[str]:
-    """Return the names of the functions of a file of tests that a hunk touches."""
-    lines = {
-        line
-        for hunk in text.change.hunks
-        for line in range(hunk.new_start - 1, hunk.new_start - 1 + max(hunk.new_lines, 1))
-    }
-    symbols = find_symbols(text.change.path, text.pending.decode("utf-8", "replace")) or ()
-    return frozenset(symbol.name for symbol in symbols if not lines.isdisjoint(range(symbol.first, symbol.last + 1)))
+def _list_touched(text: ChangedText) -> frozenset[str]:
+    pending = text.pending.decode("utf-8", "replace")
+    return frozenset[str]().union(*find_touched(text.change.path, pending, text.change.hunks).values())
 
 
 def _get_name(test: str) -> str:

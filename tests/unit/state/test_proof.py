@@ -127,14 +127,25 @@ def test_a_check_that_can_not_be_relied_on_stands_over_what_it_says(check, headi
 )
 def test_a_test_is_judged_by_what_it_did_before_the_change(fields, text, detail):
     change = replace(CHANGE, path="tests/test_prices.py")
-    judgement = judge_hunk(change, HUNK, evidence(path=change.path, kind="test"), replace(CHECK, **fields))
+    own = evidence(path=change.path, kind="test", touched=("test_total",))
+    judgement = judge_hunk(change, HUNK, own, replace(CHECK, **fields))
     assert (judgement.text, judgement.detail, judgement.is_proven) == (text, detail, False)
 
 
-def test_of_a_file_with_several_hunks_it_is_not_told_which_one_a_test_is_of():
+@pytest.mark.parametrize(
+    ("test", "touched", "detail"),
+    [
+        (TOTAL, ("test_other",), ""),
+        (f"{TOTAL}[1-EUR]", ("test_total",), "fails without the change: test_total[1-EUR]"),
+        ("test_prices.Prices.test_total", ("test_total",), "fails without the change: test_total"),
+        ("tests.test_prices.Prices.test_total", ("test_total",), "fails without the change: test_total"),
+        ("tests.other.Prices.test_total", ("test_total",), ""),
+    ],
+)
+def test_the_outcome_of_a_test_is_told_of_the_hunk_that_changes_it(test, touched, detail):
     change = replace(CHANGE, path="tests/test_prices.py", hunks=(HUNK, replace(HUNK, id="i", new_start=40)))
-    judgement = judge_hunk(change, HUNK, evidence(path=change.path, kind="test"), replace(CHECK, red_new=(TOTAL,)))
-    assert judgement.detail == "in this file, fail without the change: test_total"
+    own = evidence(path=change.path, kind="test", touched=touched)
+    assert judge_hunk(change, HUNK, own, replace(CHECK, red_new=(test,))).detail == detail
 
 
 def test_late_evidence_replaces_that_of_the_same_hunk_and_an_edit_makes_it_stale():

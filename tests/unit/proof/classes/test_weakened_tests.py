@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from core.proof.classes.weakened_tests import find_weakened_tests
+from core.proof.classes.weakened_tests import find_touched, find_weakened_tests
+from core.protocol.review import Hunk
 
 TWO = "def test_a():\n    assert f() == 1\n    assert g() == 2\n"
 
@@ -73,3 +74,14 @@ def test_a_test_that_moved_to_another_file_is_not_weakened():
 )
 def test_what_a_change_takes_from_a_test_of_another_language(path, base, pending, wanted):
     assert found(path, base, pending) == wanted
+
+
+def test_a_hunk_touches_the_tests_that_it_is_in():
+    text = "def test_one():\n    assert 1\n\n\ndef test_two():\n    assert 2\n"
+    hunks = (
+        Hunk(id="a", old_start=2, old_lines=1, new_start=2, new_lines=1),
+        Hunk(id="b", old_start=5, old_lines=0, new_start=5, new_lines=2),
+        Hunk(id="c", old_start=3, old_lines=1, new_start=3, new_lines=0),
+    )
+    names = find_touched("tests/test_a.py", text, hunks)
+    assert names == {"a": {"test_one"}, "b": {"test_two"}, "c": frozenset()}
