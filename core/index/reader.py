@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from core.index.database import IndexFailed, connect_for_reading, describe_failed_read, find_last_chunk, read_status
 from core.index.search.vectors import STATIC_MODEL
+from core.index.words import split_words
 from core.protocol.events import IndexStatus
 
 if TYPE_CHECKING:
@@ -103,6 +104,21 @@ class IndexReader:
         except sqlite3.Error as problem:
             raise describe_failed_read(problem) from problem
         return {name: places for name, places in places_by_name.items() if places}
+
+    def count_files(self, names: Iterable[str]) -> dict[str, int]:
+        """Return in how many files each name stands, the one that defines it among them. A name of a single word is
+        left out: the index has only its stem, which other words share."""
+        count = "select count(distinct chunks.file) from fts join chunks on chunks.id = fts.rowid where fts match ?"
+        words = {name: split_words(name) for name in dict.fromkeys(names)}
+        try:
+            connection = self.connect()
+            return {
+                name: connection.execute(count, (f'body:"{parts[0]}"',)).fetchone()[0]
+                for name, parts in words.items()
+                if len(parts) > 1 and '"' not in name
+            }
+        except sqlite3.Error as problem:
+            raise describe_failed_read(problem) from problem
 
     def complete_symbols(self, prefix: str, limit: int) -> tuple[SymbolLocation, ...]:
         """Return definitions whose names start with `prefix` in any case, shortest first, one per name. A dotted

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +22,7 @@ from core.engine.session.session import Session
 from core.engine.session.tasks import explain_fault
 from core.errors import AgentTuiError, CommandRejected
 from core.ids import new_id
+from core.index.database import IndexFailed
 from core.protocol.commands import ChangesProve
 from core.protocol.events import EvidenceRecorded, ProofFinished, ProofProgressed
 from core.protocol.evidence import CheckEvidence, HunkEvidence
@@ -29,6 +31,7 @@ from core.protocol.review import Change, FileState
 from core.shell.verification.clean_layer import NO_BOX
 from core.shell.verification.clean_run import list_acceptable_changes
 from core.shell.verification.single_check import NotACheck, SingleCheck, parse_checks
+from core.shell.verification.steering_files import is_test_file
 from core.state.session import SessionState
 
 if TYPE_CHECKING:
@@ -106,6 +109,7 @@ class _Proof:
         self._text = dict[str, FileState]()
         self._places = dict[tuple[str, str], bool]()  # code by place: it was looked into
         self._reported_at = 0.0
+        self._uses = dict[str, int]()  # of names whose contract is changed: the files with it
 
     async def run(self) -> str:
         """Prove, and return why something was not looked into, as a sentence, "" = everything was."""
@@ -120,6 +124,8 @@ class _Proof:
         texts = await asyncio.to_thread(read_texts, session, list_changes(changes))
         chosen = [text for text in texts if not request.paths or text.change.path in request.paths]
         check, hunks = await asyncio.to_thread(describe_unrun, chosen)
+        await self._count_uses(hunks)
+        hunks = tuple(map(self._add_uses, hunks))
         known = session.review.proof.hunks
         self._hunks = {(one.path, one.hunk): one for one in hunks if (one.path, one.hunk) not in known}
         check_command = _choose_check(session)
@@ -129,6 +135,19 @@ class _Proof:
             return NO_CHECK
         self.flush()
         return await self._prove(command, changes, chosen)
+
+    async def _count_uses(self, hunks: Sequence[HunkEvidence]) -> None:
+        """Count in how many files a name stands whose contract is changed, if the project has an index."""
+        names = {name for hunk in hunks if (name := get_contract_name(hunk.contract))}
+        if names:
+            with suppress(IndexFailed):
+                self._uses = await self._session.services.index.read(lambda reader: reader.count_files(names))
+
+    def _add_uses(self, evidence: HunkEvidence) -> HunkEvidence:
+        number = self._uses.get(get_contract_name(evidence.contract), 0)
+        if number < 2 or " in " in evidence.contract:  # the one that defines it, or it is there already
+            return evidence
+        return replace(evidence, contract=f"{evidence.contract}, named in {number:,} files")
 
     async def _prove(self, command: str, changes: Mapping[str, Change], texts: Sequence[ChangedText]) -> str:
         from core.proof.findings import list_recorded
@@ -165,7 +184,7 @@ class _Proof:
 
     def report_hunk(self, evidence: HunkEvidence, /) -> None:
         """Record the evidence of a hunk. Evidence without a run replaces none that has one."""
-        place = (evidence.path, evidence.hunk)
+        evidence, place = self._add_uses(evidence), (evidence.path, evidence.hunk)
         if evidence.kind == "code":
             self._places[place] = evidence.needed != "unknown" or bool(evidence.unknown)
         known = self._session.review.proof.hunks.get(place)
@@ -204,6 +223,12 @@ def _explain_unknown(hunks: Sequence[HunkEvidence]) -> str:
     return f"Some hunks were not looked into: {', '.join(reasons)}." if reasons else ""
 
 
+def get_contract_name(contract: str) -> str:
+    """Return the name that a contract is about, "" = it is about none: `signature of Shop.open` is about `open`."""
+    name = contract.removeprefix("signature of ").removesuffix(" is gone")
+    return name.rpartition(".")[2] if name != contract and " " not in name else ""
+
+
 def read_texts(session: Session, changes: Sequence[Change]) -> list[ChangedText]:
     """Return changes with the bytes of their two sides. Reads files."""
     from core.proof.hunk_classes import ChangedText
@@ -219,11 +244,17 @@ def find_proof_check(state: SessionState, patterns: Sequence[str]) -> SingleChec
     """Return the check that says most of the pending changes: the last run of all tests in the session, else of a part
     of them, else the first that the configuration names as a whole command. `patterns`: those of the configuration."""
     checks = list(_list_test_checks(state, patterns))
-    whole = next((check for check in checks if not check.narrowed_by), None)
+    whole = next((check for check in checks if not _is_part(check)), None)
     if whole is not None or checks:
         return whole or checks[0]
     configured = (pattern for pattern in patterns if not any(sign in pattern for sign in "*?["))
     return next((check for pattern in configured for check in _parse(pattern, patterns, state)), None)
+
+
+def _is_part(check: SingleCheck) -> bool:
+    """Return True if a check runs only some of the tests: selected ones, or those of files that it names."""
+    words = (word.partition("::")[0] for word in check.command.split() if not word.startswith("-"))
+    return bool(check.narrowed_by) or any(is_test_file(word) for word in words)
 
 
 def _list_test_checks(state: SessionState, patterns: Sequence[str]) -> Iterator[SingleCheck]:

@@ -23,7 +23,9 @@ def show_all(_):
 def project(tmp_path):
     root = tmp_path / "project"
     root.mkdir()
-    (root / "basket.py").write_text("class Basket:\n    def add(self, item):\n        self.items.append(item)\n")
+    (root / "basket.py").write_text(
+        "class Basket:\n    def add(self, item):\n        self.items.append(price_of(item))\n"
+    )
     return root
 
 
@@ -68,6 +70,8 @@ async def test_it_is_built_by_a_process_and_tells_how_far_it_is(project):
             "basket": ["Basket"],
         }
         assert (places["Basket.add"][0].start, places["Basket.add"][0].signature) == (2, "def add(self, item):")
+        names = ["price_of", "state_dict", "items", 'a_"b']
+        assert await index.read(lambda reader: reader.count_files(names)) == {"price_of": 1, "state_dict": 0}
     assert progress[-1].state == "ready"
 
 
