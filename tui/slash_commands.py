@@ -125,7 +125,7 @@ ADVICE: Final[dict[str, str]] = {
     **dict.fromkeys(("install-github-app",), "To run in CI: /help headless."),
 }
 _COMMAND_WORD: Final = compile_lazily(r"/([A-Za-z0-9][\w.:-]*)(?=\s|$)")
-_UNFIT: Final = 3
+_UNFIT: Final = 4
 _SCOPES: Final = ("project:", "user:")
 
 
@@ -292,8 +292,9 @@ def describe_unknown_command(text: str) -> str:
 
 
 def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -> list[tuple[str, str]]:
-    """Return `(word, explanation)` of the commands that match `pattern`: built-in commands with this prefix, then the
-    user's, then those with the prefix after a scope or plug-in, then commands that contain it (`shell`), then aliases.
+    """Return `(word, explanation)` of the commands that match `pattern`: the one of this name, built-in commands with
+    this prefix, then the user's, then those with the prefix after a scope or plug-in, then commands that contain it
+    (`shell`), then aliases.
 
     A user's command that a built-in one shadows is listed with its scope.
     """
@@ -317,11 +318,13 @@ def find_completions(pattern: str, own_commands: Sequence[PromptCommand] = ()) -
 
 def _rank_word(word: str, pattern: str) -> int:
     """Return the rank of a word for a typed pattern, 0 = best, `_UNFIT` = no match."""
-    if word.startswith(pattern):
+    if word == pattern:
         return 0
-    if word.rpartition(":")[2].startswith(pattern):
+    if word.startswith(pattern):
         return 1
-    return 2 if len(pattern) > 1 and pattern in word else _UNFIT
+    if word.rpartition(":")[2].startswith(pattern):
+        return 2
+    return 3 if len(pattern) > 1 and pattern in word else _UNFIT
 
 
 def _explain(label: str, argument: str) -> str:

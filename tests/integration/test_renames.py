@@ -69,6 +69,7 @@ async def test_n16a_in_json_a_rename_names_its_old_path_and_counts_once(project)
             "renamedFrom": "a.txt",
             "protected": False,
             "conflict": "",
+            "evidence": [],
         }
     ]
     taken = await asked(project, "mv b.txt c.txt", "--output-format", "stream-json", "--accept", "all")

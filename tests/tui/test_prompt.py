@@ -417,3 +417,8 @@ async def test_a_turn_that_no_prompt_began_is_not_shown_as_one(stage):
         await on.emit(e.TurnStarted(prompt="job_1 ended: make", mode="agent", model="story", cause="job"))
         last = on.screen.state.transcript.blocks[-1]
         assert (last.kind, last.text) == ("notice", "The agent goes on: a background command has ended.")
+
+
+@pytest.mark.parametrize("command", SLASH_COMMANDS, ids=lambda command: command.word)
+def test_a_command_that_is_typed_in_full_is_offered_first(command):
+    assert find_completions(command.word)[0][0] == command.word
