@@ -207,11 +207,7 @@ def judge_code(evidence: HunkEvidence) -> Judgement:
     if evidence.needed == "checked":
         return _judge_checked(evidence)
     if evidence.needed in _NEEDED_WORDS:
-        word, text, outcome = _NEEDED_WORDS[evidence.needed]
-        loss = f"{_describe_removal(evidence)}, {outcome}"
-        if evidence.needed == "used" and evidence.message:
-            loss = f"{_describe_removal(evidence)}: {evidence.message}"
-        return Judgement(word, text, loss, loss=loss)
+        return _judge_needed(evidence)
     if evidence.executed == "none" and not evidence.unknown:
         lines = _describe_lines(evidence)
         loss = f"{_describe_removal(evidence)}, all tests pass · {lines}" if evidence.needed == "unnoticed" else ""
@@ -228,6 +224,23 @@ _NEEDED_WORDS: Final[Mapping[str, tuple[Word, str, str]]] = {
     "hangs": ("used", "used, not checked", "the check never ends"),
     "same": ("folded", "behaves as before", "all tests pass, and they fail when its lines are changed"),
 }
+
+
+def _judge_needed(evidence: HunkEvidence) -> Judgement:
+    if evidence.needed == "same" and not evidence.mutants:
+        return _judge_removal(evidence)
+    word, text, outcome = _NEEDED_WORDS[evidence.needed]
+    loss = f"{_describe_removal(evidence)}, {outcome}"
+    if evidence.needed == "used" and evidence.message:
+        loss = f"{_describe_removal(evidence)}: {evidence.message}"
+    return Judgement(word, text, loss, loss=loss)
+
+
+def _judge_removal(evidence: HunkEvidence) -> Judgement:
+    """Judge definitions that are gone: tests that were removed with them can't miss them. A public name is read."""
+    loss = f"{_describe_removal(evidence)}, all tests pass"
+    word: Word = "unnoticed" if evidence.contract else "folded"
+    return Judgement(word, "removed", "no test misses it", loss=loss)
 
 
 def _describe_removal(evidence: HunkEvidence) -> str:

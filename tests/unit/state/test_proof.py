@@ -198,7 +198,8 @@ def test_same_edits_are_counted_by_their_substitution():
         judge_hunk(CHANGE, HUNK, evidence(kind="uniform", substitution="get_price → price_of"), CHECK) for _ in range(9)
     ]
     judged += [judge_hunk(CHANGE, HUNK, evidence(kind="imports"), CHECK)] * 2
-    judged += [judge_hunk(CHANGE, HUNK, evidence(needed="same", executed="all"), CHECK)]
+    noticed = Mutant(line=10, old="1", new="2", is_noticed=True)
+    judged += [judge_hunk(CHANGE, HUNK, evidence(needed="same", executed="all", mutants=(noticed,)), CHECK)]
     assert count_kinds(judged) == ("9 × get_price → price_of", "2 imports", "1 behaves as before")
 
 
@@ -248,3 +249,10 @@ def test_a_page_about_a_hunk_has_all_that_is_known_of_it():
 def test_without_a_check_nothing_is_known():
     assert [judgement for _, _, judgement in iterate_judgements(ProofState(), [CHANGE])] == [None]
     assert replace_data(ProofState()).list_known() == {}
+
+
+@pytest.mark.parametrize(("contract", "word"), [("", "folded"), ("price_of is gone", "unnoticed")])
+def test_definitions_that_are_gone_are_folded_unless_their_name_was_public(contract, word):
+    judgement = judge_hunk(CHANGE, HUNK, evidence(needed="same", contract=contract), CHECK)
+    assert (judgement.word, judgement.text, judgement.detail) == (word, "removed", "no test misses it")
+    assert not judgement.is_proven
