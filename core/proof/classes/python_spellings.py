@@ -1,8 +1,8 @@
 """Statements of Python that do the same in another spelling, brought to one form.
 
 These are the changes that tools for newer syntax make by the thousand: `super(A, self)` and `super()`, `%` and
-f-strings, `typing.List[int]` and `list[int]`. No test can tell the two sides apart (but for classes
-with a `__format__` of their own), so nobody should have to look at them.
+f-strings, `typing.List[int]` and `list[int]`. No test can tell the two sides apart, so nobody should have to look at
+them. `"%s" % (a,)` is `f"{a!s}"` and not `f"{a}"`, which asks a class with a `__format__` of its own (an enumeration).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GENERICS: Final = {
     "Type": "type",
     "Text": "str",
 }
-_ALIASES: Final = {"IOError": "OSError", "EnvironmentError": "OSError", "WindowsError": "OSError"}
+_ALIASES: Final = {"IOError": "OSError", "EnvironmentError": "OSError"}
 _ENDS: Final = (ast.Return, ast.Raise, ast.Continue, ast.Break)
 _OPPOSITES: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {ast.In: ast.NotIn, ast.Is: ast.IsNot}
 _PERCENT: Final = compile_lazily(r"%(?:%|[sr])")
@@ -228,20 +228,18 @@ def _split_format(
         count += not match[1]
         if value is None:
             return None
-        parts.append(_build_value(value, (match[2] or "!s")[1]))
+        parts.append(_build_value(value, (match[2] or "")[1:]))
     return _merge([*parts, ast.Constant(text[start:])])
 
 
 def _build_value(value: ast.expr, conversion: str) -> ast.FormattedValue:
-    return ast.FormattedValue(value, ord("r") if conversion == "r" else -1, None)
+    return ast.FormattedValue(value, ord(conversion) if conversion else -1, None)
 
 
 def _merge(values: Iterable[ast.expr]) -> list[ast.expr]:
     """Join the texts beside each other, those that are values, too, and leave out the empty ones."""
     merged = list[ast.expr]()
     for value in values:
-        if isinstance(value, ast.FormattedValue) and value.conversion == ord("s") and value.format_spec is None:
-            value.conversion = -1
         if isinstance(value, ast.Constant) and merged and isinstance(merged[-1], ast.Constant):
             merged[-1] = ast.Constant(str(merged[-1].value) + str(value.value))
         elif not isinstance(value, ast.Constant) or value.value:
