@@ -55,7 +55,7 @@ async def choose_faults(
                 continue
             trial = {**files, fault.place[0]: fault.files[fault.place[0]]}
             proven, _ = await prove(clone.root, trial, options.check, _RUN)
-            if not proven.check.failing and not proven.check.problem:
+            if proven.check.tests and not proven.check.failing and not proven.check.problem:  # and it has ended
                 files, chosen = trial, [*chosen, fault]
                 print(f"seeded: {fault.place[0]}:{fault.place[1]} {fault.old} -> {fault.new}", flush=True)
             break
