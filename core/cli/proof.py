@@ -153,7 +153,7 @@ def _choose_changes(state: SessionState, arguments: ProofArguments) -> list[Chan
     return [change for change in changes if any(is_named_by(change.path, pattern) for pattern in patterns)]
 
 
-def build_proof_record(state: SessionState, changes: Sequence[Change], end: ev.ProofFinished | None) -> dict[str, Any]:
+def build_proof_record(state: SessionState, changes: Sequence[Change], end: ev.ProofFinished) -> dict[str, Any]:
     """Build the JSON of a proof: the check, each hunk with its evidence in words, and why something is unknown."""
     proof = state.review.proof
     hunks = [
@@ -170,4 +170,4 @@ def build_proof_record(state: SessionState, changes: Sequence[Change], end: ev.P
         for row in list_proof_rows(proof, changes)
     ]
     check = msgspec.to_builtins(proof.check) if proof.check is not None else None
-    return {"check": check, "hunks": hunks, "reason": end.reason if end is not None else ""}
+    return {"check": check, "hunks": hunks, "reason": end.reason}

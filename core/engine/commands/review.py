@@ -28,6 +28,7 @@ from core.prompts import render
 from core.protocol import commands as cmd
 from core.protocol.documents import Plan
 from core.protocol.events import CommentsSent, ModeChanged, MutantDismissed, Notice, ReviewPolicyKept
+from core.protocol.evidence import HunkEvidence, Mutant
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import COMMENTS_TITLE, Bulk, Change, Comment, Origin, Verdict
 from core.shadow.content.paths import format_paths
@@ -188,7 +189,7 @@ async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> E
     [hunk] = find_hunks(change, (command.hunk,))
     old, new = await asyncio.to_thread(session.shadow.read_sides, change)
     evidence = session.review.proof.hunks.get((command.path, command.hunk))
-    gap = next((mutant for mutant in evidence.mutants if not mutant.is_noticed), None) if evidence is not None else None
+    gap = _find_gap(evidence)
     place = f"{command.path}:{hunk.new_start}"
     excerpt = build_excerpt(change, (hunk,), old, new)
     instruction = render(
@@ -212,12 +213,17 @@ async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> E
     return start
 
 
+def _find_gap(evidence: HunkEvidence | None) -> Mutant | None:
+    """Return the first small change of a hunk that no test notices."""
+    mutants = evidence.mutants if evidence is not None else ()
+    return next((mutant for mutant in mutants if not mutant.is_noticed), None)
+
+
 def prepare_mutant_dismissal(session: Session, command: cmd.MutantDismiss) -> Effect:
     """Remember for this project that an unnoticed small change of a hunk is not useful."""
     from core.engine.session.dismissed_mutants import DismissedMutants
 
-    evidence = session.review.proof.hunks.get((command.path, command.hunk))
-    gap = next((mutant for mutant in evidence.mutants if not mutant.is_noticed), None) if evidence is not None else None
+    gap = _find_gap(session.review.proof.hunks.get((command.path, command.hunk)))
     if gap is None:
         raise CommandRejected("no unnoticed small change of this hunk is known.", code="no_mutant")
 

@@ -158,8 +158,7 @@ class _Proof:
         session = self._session
         if not await session.terminal.find_box():
             return NO_BOX
-        denial = session.call_permissions.explain_denied_command(command)
-        if (refusal := denial or await find_hook_refusal(session.hooks, command, new_id("proof"))) is not None:
+        if (refusal := await find_refusal(session, command)) is not None:
             return f"`{command}` was not run: {refusal}"
         self._command = command
         self.flush()  # so that clients see that it runs, before the first run has ended
@@ -221,6 +220,12 @@ class _Proof:
 def _explain_unknown(hunks: Sequence[HunkEvidence]) -> str:
     reasons = dict.fromkeys(hunk.unknown for hunk in hunks if hunk.kind == "code" and hunk.unknown)
     return f"Some hunks were not looked into: {', '.join(reasons)}." if reasons else ""
+
+
+async def find_refusal(session: Session, command: str) -> str | None:
+    """Return why a rule or a hook of the user refuses a check that the program runs; None: none does."""
+    denial = session.call_permissions.explain_denied_command(command)
+    return denial or await find_hook_refusal(session.hooks, command, new_id("proof"))
 
 
 def get_contract_name(contract: str) -> str:

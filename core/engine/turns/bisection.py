@@ -17,8 +17,7 @@ from msgspec import Struct, field
 from core.agent.context.reminders import append_reminder
 from core.agent.context.turn_context import TurnContext
 from core.clock import monotonic
-from core.engine.session.hooks import find_hook_refusal
-from core.engine.session.proof import find_proof_check
+from core.engine.session.proof import find_proof_check, find_refusal
 from core.engine.session.session import Session
 from core.errors import CommandRejected, ToolFailed
 from core.ids import new_id
@@ -108,8 +107,7 @@ async def bisect(session: Session, command: str, history: FileHistory, prompt: s
     context.emit(ev.TurnStarted(prompt=prompt, mode=state.mode, model=state.model))
     if not await session.terminal.find_box():
         raise ToolFailed(NO_BOX)
-    denial = session.call_permissions.explain_denied_command(command)
-    if (refusal := denial or await find_hook_refusal(session.hooks, command, new_id("bisect"))) is not None:
+    if (refusal := await find_refusal(session, command)) is not None:
         raise ToolFailed(f"`{command}` was not run: {refusal}")
     runs = VariantRuns(session.terminal.host, {}, parse_command(command), ())
     bisection = _Bisection(session, runs, command, history)
