@@ -36,6 +36,7 @@ from core.protocol import commands as cmd
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.options import EngineOptions
 from core.shell.verification.steering_files import is_test_file
+from core.state.proof import judge_code
 
 
 class Clone:
@@ -117,7 +118,7 @@ def read_texts(session: object) -> list[ChangedText]:
 
 def is_flagged(hunk: HunkEvidence) -> bool:
     """True if a hunk is shown as one to look at."""
-    return hunk.kind == "code" and (hunk.executed == "none" or hunk.needed == "unnoticed")
+    return hunk.kind == "code" and judge_code(hunk).word in ("never_ran", "unnoticed")
 
 
 class Findings(Struct, frozen=True):
@@ -141,8 +142,8 @@ def find_reasons(proven: ProvenChange, texts: Sequence[ChangedText], fault: Faul
             continue
         if is_flagged(hunk):
             flags.append("never ran" if hunk.executed == "none" else "unnoticed")
-        if hunk.needed == "same":
-            others.append("same")
+        if hunk.needed in ("same", "old_tests"):
+            others.append(hunk.needed)
         if fault.place[1] in hunk.not_run and hunk.executed != "none":
             details.append("line never ran")
         alive = [mutant for mutant in hunk.mutants if (mutant.old, mutant.new) != (fault.new, fault.old)]
@@ -208,7 +209,7 @@ class Evaluation:
         print(f"{clone.describe(commit)}: {counts}, {dict(words)} {proven.check.flaky[:3]}", flush=True)
         for hunk in codes:
             print(f"     {_describe(texts, hunk)} {hunk.executed} {hunk.needed} {hunk.unknown} {hunk.message[:60]}")
-        for fault in seed(texts, files, self._source, clone.read_parent):
+        for fault in () if self._options.right else seed(texts, files, self._source, clone.read_parent):
             await self._try_fault(clone, fault)
 
     async def _try_fault(self, clone: Clone, fault: Fault) -> None:
@@ -253,6 +254,7 @@ def main() -> None:
     parser.add_argument("--check", default="python -m pytest -q")
     parser.add_argument("--seconds", type=float, default=60.0, help="the budget of one proof")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--right", action="store_true", help="prove the commits as they are, without seeded faults")
     parser.add_argument("--copy", type=Path, help="a directory to have in the clone, such as node_modules")
     parser.add_argument("--skip", type=int, default=0, help="the newest commits that are left out")
     options = parser.parse_args()

@@ -23,7 +23,7 @@ from core.shadow.diff.hunks import select_hunks
 from core.shadow.diff.text_lines import split_lines
 from core.shell.verification.clean_layer import FileVariant
 
-_PYTHON: Final = (".py", ".pyi")
+_PYTHON: Final = (".py",)
 
 
 class ChangedText(Struct, frozen=True):

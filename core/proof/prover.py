@@ -27,7 +27,7 @@ from core.proof.variants.base_runs import BaseRun, run_base
 from core.proof.variants.canary import choose_canaries, is_noticed
 from core.proof.variants.linked_hunks import HunkLines, find_group, find_missing_name, find_users, is_small_edit
 from core.proof.variants.mutants import Mutation, list_lost_values, list_mutations, list_removals
-from core.proof.variants.old_and_new import compare_old_and_new
+from core.proof.variants.old_and_new import OldAndNewTests
 from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
@@ -101,8 +101,7 @@ class Prover:
         if self._can_go_on():
             await self._try_canaries()
         if self._can_go_on():
-            await self._compare_old_and_new()
-            await self._look_into_hunks()
+            await self._look_into_hunks(await self._compare_old_and_new())
         else:
             unknown = self._base.unknown or PROBLEM
             for place in self._findings.list_places("code"):
@@ -140,15 +139,17 @@ class Prover:
         if canaries:
             self._findings.update_check(canary="missed", problem=PROVES_NOTHING)
 
-    async def _compare_old_and_new(self) -> None:
+    async def _compare_old_and_new(self) -> OldAndNewTests:
         tests = {path: text for path, text in self._texts.items() if self._findings.get_kind(path) == "test"}
         code = {path: text for path, text in self._texts.items() if self._findings.get_kind(path) == "code"}
-        sides = await compare_old_and_new(tests, code, self._base.record, self._runs, self._base.limit)
+        old_and_new = OldAndNewTests(tests, code, self._base.record, self._runs, self._base.limit)
+        sides = await old_and_new.compare()
         self._findings.update_check(broken_old=sides.broken_old, red_new=sides.red_new, green_new=sides.green_new)
+        return old_and_new
 
     # the hunks
 
-    async def _look_into_hunks(self) -> None:
+    async def _look_into_hunks(self, old_and_new: OldAndNewTests) -> None:
         executions = await asyncio.to_thread(self._find_executions, self._findings.list_places("code"))
         for place, execution in executions.items():
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
@@ -159,6 +160,7 @@ class Prover:
                 self._update(place, unknown=OUT_OF_TIME)
             else:
                 await self._take_out(ablator, place, executions)
+        await self._ask_old_tests(old_and_new, executions)
         if self._budget.with_mutants:
             await self._tell_same(ablator, executions)
             await self._change_lines(ablator, executions)
@@ -207,6 +209,13 @@ class Prover:
             group=group,
             depends_on=self._findings.find_dependencies(ablation.by_tests, self._base.record),
         )
+
+    async def _ask_old_tests(self, old_and_new: OldAndNewTests, places: Iterable[Place]) -> None:
+        """Name the old tests that fail because of a hunk which no test of today notices."""
+        for path, hunk in places:
+            is_open = self._findings.evidence[path, hunk].needed == "unnoticed" and monotonic() <= self._deadline
+            if is_open and (tests := await old_and_new.find_broken_by(path, self._hunks[path, hunk])):
+                self._update((path, hunk), needed="old_tests", by_tests=tests, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:
         """Return True if a file or whole definitions are gone, which a test that is gone with them would miss."""

@@ -21,13 +21,13 @@ from core.text.counting import count
 from core.text.display_names import display_name
 
 Word = Literal[
-    "fails", "proves_nothing", "weakened", "steering", "never_ran", "unnoticed", "used", "gap", "unknown", "test",
-    "checked", "folded",
+    "fails", "proves_nothing", "weakened", "steering", "changed", "never_ran", "unnoticed", "used", "gap", "unknown",
+    "test", "checked", "folded",
 ]  # fmt: skip
 # The order in which hunks are reviewed. What was not asked for comes before all others of its word.
 ORDER: Final[tuple[Word, ...]] = (
-    "fails", "proves_nothing", "weakened", "steering", "never_ran", "unnoticed", "used", "gap", "unknown", "test",
-    "checked", "folded",
+    "fails", "proves_nothing", "weakened", "steering", "changed", "never_ran", "unnoticed", "used", "gap", "unknown",
+    "test", "checked", "folded",
 )  # fmt: skip
 LOOK_AT: Final[frozenset[Word]] = frozenset(ORDER[: ORDER.index("gap") + 1])
 _KIND_WORDS: Final[Mapping[HunkKind, tuple[str, str, str]]] = {  # as a verdict, one of many, many
@@ -48,7 +48,7 @@ _ACCEPTED_KINDS: Final = frozenset[HunkKind]({"format", "docs", "types", "import
 MAX_TESTS: Final = 2  # names of tests in one line
 STALE: Final = "before the last edit"
 # Words that ask for a test, as something can be said about what it would notice.
-TESTABLE: Final = frozenset[Word]({"never_ran", "unnoticed", "used", "gap"})
+TESTABLE: Final = frozenset[Word]({"changed", "never_ran", "unnoticed", "used", "gap"})
 
 
 class Judgement(NamedTuple):
@@ -153,7 +153,7 @@ def judge_hunk(change: Change, hunk: Hunk, evidence: HunkEvidence, check: CheckE
     if evidence.kind != "code":
         return _judge_kind(change, evidence)
     judgement = judge_code(evidence)
-    if check.problem and check.command and judgement.word not in ("never_ran", "unnoticed"):
+    if check.problem and check.command and judgement.word not in ("changed", "never_ran", "unnoticed"):
         if check.failing:
             return Judgement("fails", "the check fails", list_tests(check.failing))
         return Judgement("proves_nothing", "the check proves nothing", check.problem)
@@ -222,6 +222,7 @@ def judge_code(evidence: HunkEvidence) -> Judgement:
 _NEEDED_WORDS: Final[Mapping[str, tuple[Word, str, str]]] = {
     "used": ("used", "used, not checked", "something crashes"),
     "hangs": ("used", "used, not checked", "the check never ends"),
+    "old_tests": ("changed", "only old tests notice", "all tests pass"),
     "same": ("folded", "behaves as before", "all tests pass, and they fail when its lines are changed"),
 }
 
@@ -233,7 +234,8 @@ def _judge_needed(evidence: HunkEvidence) -> Judgement:
     loss = f"{_describe_removal(evidence)}, {outcome}"
     if evidence.needed == "used" and evidence.message:
         loss = f"{_describe_removal(evidence)}: {evidence.message}"
-    return Judgement(word, text, loss, loss=loss)
+    detail = f"with it, {_describe_failure(evidence)} in the old version" if word == "changed" else loss
+    return Judgement(word, text, detail, loss=loss)
 
 
 def _judge_removal(evidence: HunkEvidence) -> Judgement:
@@ -494,6 +496,7 @@ def _describe_need(evidence: HunkEvidence) -> str:
 _NEED_WORDS: Final[Mapping[str, str]] = {
     "used": "something crashes before a test compares anything",
     "hangs": "the check never ends",
+    "old_tests": "nothing fails; with it, tests as they were before this change do",
     "same": "nothing fails, but each small change of its lines was noticed",
 }
 

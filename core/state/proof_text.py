@@ -112,7 +112,7 @@ def find_actionable(proof: ProofState, changes: Iterable[Change]) -> ActionableE
     unnoticed = [
         f"{row.place}: {row.judgement.text} ({row.judgement.detail})"
         for row in rows
-        if row.judgement.word in ("unnoticed", "never_ran")
+        if row.judgement.word in ("changed", "unnoticed", "never_ran")
     ]
     weakened = [f"{display_name(place)}: {weakness}" for place, weakness in check.weakened]
     if not unnoticed and not weakened:
@@ -143,6 +143,7 @@ def describe_accepted(proof: ProofState, verdicts: Iterable[VerdictRecord]) -> s
 _ACCEPTED: Final[Mapping[Word, str]] = {
     "checked": "checked by tests",
     "used": "used but not checked",
+    "changed": "noticed by old tests only",
     "unnoticed": "not noticed by any",
     "never_ran": "not run by any",
 }

@@ -178,6 +178,53 @@ async def test_each_hunk_has_its_word_and_a_later_proof_keeps_it(project):
     assert not [*change.directory.glob("proof*")]
 
 
+GUARDED = """\
+def label(text):
+    if not text:
+        return "none"
+    return name(text)
+
+
+def name(text):
+    return text.strip()
+"""
+UNGUARDED = """\
+def label(text):
+    return name(text)
+
+
+def clean(text):
+    return text + ""
+
+
+def name(text):
+    return clean(text).strip()
+"""
+GUARD_TESTS = """\
+from shop.price import label, name
+
+
+def test_label():
+    assert label(" a ") == "a"
+
+
+def test_empty():
+    assert (name(" a "), label("")) == ("a", "none")
+"""
+
+
+async def test_a_hunk_that_only_a_deleted_test_notices_names_that_test(project):
+    (project / "shop/price.py").write_text(GUARDED)
+    (project / "tests/test_price.py").write_text(GUARD_TESTS)
+    tests = GUARD_TESTS.partition("\n\ndef test_empty")[0]
+    async with changed(project, {"shop/price.py": UNGUARDED, "tests/test_price.py": tests}) as change:
+        proven = await change.prove()
+    guard, *others = (hunk for hunk in proven.hunks if hunk.kind == "code")
+    test = "tests/test_price.py::test_empty"
+    assert (guard.needed, guard.by_tests, proven.check.broken_old) == ("old_tests", (test,), (test,))
+    assert {hunk.needed for hunk in others} == {"unnoticed", "same"}  # though alone they lack each other's names
+
+
 async def test_what_needs_no_run_is_told_without_one(project):
     async with changed(project, FILES | {"conftest.py": "", "tests/test_price.py": ""}) as change:
         check, hunks = describe_unrun(change.texts)

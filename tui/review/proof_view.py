@@ -34,6 +34,7 @@ _LOOKS: Final[Mapping[Word, tuple[str, str]]] = {
     "proves_nothing": ("✗", "$text-error"),
     "weakened": _WARNING,
     "steering": _WARNING,
+    "changed": _WARNING,
     "never_ran": _WARNING,
     "unnoticed": _WARNING,
     "used": _WARNING,

@@ -43,7 +43,7 @@ _MARKS: Final = {"added": "+", "removed": "-"}
 _VARIES: Final = compile_lazily(r"0x[0-9a-f]+|\d+")  # times, addresses and counters
 _VERDICT: Final = compile_lazily(r"\W*(?P<word>MET|UNMET)\b[\s:.*–—-]*(?P<rest>[^\n]*)")
 _UNCHECKED: Final = frozenset[Word](
-    {"fails", "proves_nothing", "weakened", "never_ran", "unnoticed", "used", "unknown"}
+    {"fails", "proves_nothing", "weakened", "changed", "never_ran", "unnoticed", "used", "unknown"}
 )
 NO_BOX: Final = "Commands can't be sandboxed on this machine, so the check can't be run."
 NO_VERDICT: Final = "The model that judges gave no verdict."

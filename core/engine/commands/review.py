@@ -198,7 +198,7 @@ async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> E
         excerpt=excerpt,
         fence=_build_fence(excerpt),
         gap=gap,
-        unnoticed=evidence is not None and evidence.needed == "unnoticed",
+        unnoticed=evidence is not None and evidence.needed in ("old_tests", "unnoticed"),
     )
     prompt = f"Write a test that notices the change of {place}"
     await reserve_turn(session)

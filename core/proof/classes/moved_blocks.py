@@ -9,9 +9,14 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
 
+from core.patterns import compile_lazily
 from core.protocol.review import Hunk
-from core.syntax.symbols import find_symbols
+from core.syntax.symbols import Symbol, find_symbols
+
+_BLOCKS: Final = frozenset({"function", "method", "class"})
+_CALL: Final = compile_lazily(r"[\w\])]\s*\(|\bawait\b")
 
 
 def find_moves(path: str, base: Sequence[str], pending: Sequence[str], hunks: Sequence[Hunk]) -> Mapping[str, str]:
@@ -30,22 +35,33 @@ def find_moves(path: str, base: Sequence[str], pending: Sequence[str], hunks: Se
 
 
 def is_deletion_of_definitions(path: str, base: Sequence[str], hunk: Hunk) -> bool:
-    """Return True for a hunk that only takes whole definitions away."""
-    return any(name == hunk.id for name, _ in _list_blocks([hunk], base, path, is_old=True))
+    """Return True for a hunk that only takes whole definitions away, or constants of the module that call nothing."""
+    return any(name == hunk.id for name, _ in _list_blocks([hunk], base, path, is_old=True, with_constants=True))
 
 
-def _list_blocks(hunks: Sequence[Hunk], lines: Sequence[str], path: str, *, is_old: bool) -> Iterator[tuple[str, str]]:
+def _list_blocks(
+    hunks: Sequence[Hunk], lines: Sequence[str], path: str, *, is_old: bool, with_constants: bool = False
+) -> Iterator[tuple[str, str]]:
     """Yield the hunks that have lines on one side only, if these are whole definitions: the id, and their text."""
     one_sided = [hunk for hunk in hunks if not (hunk.new_lines if is_old else hunk.old_lines)]
     if not one_sided:
         return
-    symbols = find_symbols(path, "\n".join(lines)) or ()
-    extents = {(symbol.first, symbol.last) for symbol in symbols if symbol.kind in {"function", "method", "class"}}
+    extents = {
+        (symbol.first, symbol.last)
+        for symbol in find_symbols(path, "\n".join(lines)) or ()
+        if symbol.kind in _BLOCKS or (with_constants and _is_plain_constant(symbol, lines))
+    }
     for hunk in one_sided:
         start = (hunk.old_start if is_old else hunk.new_start) - 1
         end = start + (hunk.old_lines if is_old else hunk.new_lines)
         if _is_whole(lines, start, end, extents):
             yield hunk.id, textwrap.dedent("\n".join(lines[start:end])).strip()
+
+
+def _is_plain_constant(symbol: Symbol, lines: Sequence[str]) -> bool:
+    """Return True for a value of the top level whose definition has no effect but to bind it."""
+    text = "\n".join(lines[symbol.first : symbol.last + 1])
+    return symbol.kind == "constant" and not text[:1].isspace() and _CALL.search(text) is None
 
 
 def _is_whole(lines: Sequence[str], start: int, end: int, extents: set[tuple[int, int]]) -> bool:

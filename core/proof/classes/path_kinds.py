@@ -11,7 +11,7 @@ from core.protocol.review import is_prose
 from core.shell.verification.steering_files import is_judging_file, is_test_file
 from core.syntax.grammars import is_known_language
 
-FileKind = Literal["docs", "generated", "vendored", "test", "steering", "data", "code"]
+FileKind = Literal["docs", "generated", "vendored", "test", "steering", "types", "data", "code"]
 
 _PROSE_ENDINGS: Final = (".txt", ".mdx", ".tex", ".po", ".pot")
 _LOCK_FILES_TEXT: Final = """
@@ -27,6 +27,7 @@ _GENERATED: Final = compile_lazily(
 )
 _COMMENT: Final = compile_lazily(r"\s*(?:#|//|/\*|\*|<!--|--|;|%|\"\"\"|''')")
 _DOCUMENTS: Final = frozenset({"docs", "doc", "documentation"})
+_STUB_ENDINGS: Final = (".pyi", ".d.ts", ".d.mts", ".d.cts")  # which only type checkers read
 _DATA_ENDINGS: Final = (".json", ".html", ".htm", ".css")
 _HEAD: Final = 20  # lines in which a generator says what it is
 
@@ -38,13 +39,13 @@ def classify_file(path: str, text: str) -> FileKind:
         return "generated"
     if PathKind.FOREIGN in list_kinds(path):
         return "vendored"
-    if is_test_file(path):
-        return "test"
-    if is_judging_file(path):
-        return "steering"
+    if is_test_file(path) or is_judging_file(path):
+        return "test" if is_test_file(path) else "steering"
     if is_prose(path) or name.endswith(_PROSE_ENDINGS) or not _DOCUMENTS.isdisjoint(path.split("/")[:-1]):
         return "docs"
-    return "code" if is_known_language(path) and not name.endswith(_DATA_ENDINGS) else "data"
+    if not is_known_language(path) or name.endswith(_DATA_ENDINGS):
+        return "data"
+    return "types" if name.endswith(_STUB_ENDINGS) else "code"
 
 
 def _says_generated(text: str) -> bool:

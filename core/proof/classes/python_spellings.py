@@ -157,6 +157,8 @@ class _Unifier(ast.NodeTransformer):
         if isinstance(function, ast.Name) and function.id == "super" and not node.keywords:
             names = tuple(argument.id if isinstance(argument, ast.Name) else "" for argument in node.args)
             node.args = [] if all(names) and names == self._own else node.args
+        if isinstance(function, ast.Name) and function.id == "zip":
+            node.keywords = [keyword for keyword in node.keywords if not _is_default(keyword, "strict", False)]
         if not isinstance(function, ast.Attribute):
             return node
         if function.attr in ("encode", "decode") and not node.keywords and _are_constants(node.args, ("utf-8",)):
@@ -188,6 +190,10 @@ def _join_types(parts: Sequence[ast.expr]) -> ast.expr:
     for part in parts[1:]:
         joined = ast.BinOp(joined, ast.BitOr(), part)
     return joined
+
+
+def _is_default(keyword: ast.keyword, name: str, value: object) -> bool:
+    return keyword.arg == name and isinstance(keyword.value, ast.Constant) and keyword.value.value is value
 
 
 def _are_constants(nodes: Sequence[ast.expr], values: Sequence[str]) -> bool:

@@ -68,6 +68,14 @@ class PythonModule(Struct):
         return self._names_at_run
 
     @property
+    def bound_names(self) -> frozenset[str]:
+        """The names that the top level of the module binds by definitions, plain assignments and imports."""
+        names = {node.name for node in self.tree.body if isinstance(node, ast.ClassDef | Function)}
+        assignments = [node for node in self.tree.body if isinstance(node, ast.Assign)]
+        names |= {target.id for node in assignments for target in node.targets if isinstance(target, ast.Name)}
+        return frozenset(names | set(self.origins))
+
+    @property
     def origins(self) -> dict[str, set[str]]:
         """The origins of each imported name, in any of the module's imports."""
         if not self._origins:
@@ -158,6 +166,7 @@ def _remove_metadata(body: list[ast.stmt]) -> list[ast.stmt]:
 def _compare_spellings(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDifference:
     """Compare trees without annotations and imports: `imports` if nothing else differs, `types` if only types are
     new."""
+    _remove_added_exports(module, new, old)
     if ast.dump(new) == ast.dump(old):
         return "imports"
     _remove_added_types(module, new, old)
@@ -169,6 +178,24 @@ def _compare_spellings(module: PythonModule, new: ast.Module, old: ast.Module) -
     if ast.dump(new) == ast.dump(old):
         return "format"
     return "rename" if ast.dump(unify_locals(new)) == ast.dump(unify_locals(old)) else "code"
+
+
+def _remove_added_exports(module: PythonModule, new: ast.Module, old: ast.Module) -> None:
+    """Remove `__all__` from two trees if the new one has only more names in it, and the module binds each of them."""
+    sides = [[names for statement in tree.body if (names := _list_exports(statement))] for tree in (new, old)]
+    if list(map(len, sides)) != [1, 1] or not sides[1][0] < sides[0][0] <= module.bound_names:
+        return
+    for tree in (new, old):
+        tree.body = [statement for statement in tree.body if not _list_exports(statement)]
+
+
+def _list_exports(statement: ast.stmt) -> frozenset[str]:
+    """Return the names that a statement assigns to `__all__`, none if it does something else."""
+    if not isinstance(statement, ast.Assign) or [_get_last_name(target) for target in statement.targets] != ["__all__"]:
+        return frozenset()
+    items = statement.value.elts if isinstance(statement.value, ast.List | ast.Tuple) else []
+    names = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
+    return frozenset(names) if len(names) == len(items) else frozenset()
 
 
 def _is_typing_origin(origin: str) -> bool:

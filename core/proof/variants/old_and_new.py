@@ -1,20 +1,27 @@
 """Old and new tests over old and new code: what the changed tests prove, and what the old ones say of the new code.
 
 New tests have to fail over the old code, or they prove nothing of the change. An old test that fails over the new code
-is a question for the reviewer: the behaviour that it described has changed.
+is a question for the reviewer: the behaviour that it described has changed. Where no test of today notices a hunk, it
+may be that one: then it is named with the hunk.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
+from typing import Final
 
 from msgspec import Struct
 
 from core.proof.classes.weakened_tests import find_touched
 from core.proof.hunk_classes import ChangedText
-from core.proof.runs.records import RunRecord
+from core.proof.runs.records import RunRecord, TestEnd
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.proof.variants.linked_hunks import find_missing_name
+from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
+
+_UNPARSED: Final = ("SyntaxError", "IndentationError")
 
 
 class OldAndNew(Struct, frozen=True):
@@ -25,31 +32,76 @@ class OldAndNew(Struct, frozen=True):
     green_new: tuple[str, ...] = ()
 
 
-async def compare_old_and_new(
-    tests: Mapping[str, ChangedText],
-    code: Mapping[str, ChangedText],
-    base: RunRecord,
-    runs: VariantRuns,
-    seconds: float,
-) -> OldAndNew:
-    """Run the old tests over the new code, and the new tests over the old code. `tests`, `code`: the changed files by
-    path; `base`: the run over the new text. Raises `AgentTuiError`."""
-    if not tests or not code:
-        return OldAndNew()
-    names = {path: _list_touched(text) for path, text in tests.items()}
-    changed_tests = frozenset(
-        test for test in base.passed_tests if _get_name(test) in names.get(find_file(test, tests), frozenset())
-    )
-    old_texts = {path: text for path, text in tests.items() if text.change.operation != "create"}
-    broken_old = tuple[str, ...]()
-    if old_texts:
-        result = await runs.run(_revert(old_texts), seconds=seconds)
-        broken = (end.test for end in result.record.failures if find_file(end.test, old_texts))
-        broken_old = tuple(dict.fromkeys(broken))
-    if not changed_tests:
-        return OldAndNew(broken_old)
-    result = await runs.run(_revert(code), tests=changed_tests, seconds=seconds)
-    return _judge_new(result, changed_tests, broken_old)
+class OldAndNewTests:
+    """The tests of a change as they were and as they are. `tests`, `code`: the changed files by path; `base`: the run
+    over the new text; `seconds`: the limit of one run."""
+
+    def __init__(
+        self,
+        tests: Mapping[str, ChangedText],
+        code: Mapping[str, ChangedText],
+        base: RunRecord,
+        runs: VariantRuns,
+        seconds: float,
+    ) -> None:
+        self._tests, self._code, self._base, self._runs, self._seconds = tests, code, base, runs, seconds
+        self._old = {path: text for path, text in tests.items() if text.change.operation != "create"}
+        self._broken_old = frozenset[str]()
+
+    async def compare(self) -> OldAndNew:
+        """Run the old tests over the new code, and the new tests over the old code. Raises `AgentTuiError`."""
+        if not self._tests or not self._code:
+            return OldAndNew()
+        names = {path: _list_touched(text) for path, text in self._tests.items()}
+        changed_tests = frozenset(
+            test
+            for test in self._base.passed_tests
+            if _get_name(test) in names.get(find_file(test, self._tests), frozenset())
+        )
+        broken_old = await self._find_broken_old() if self._old else ()
+        self._broken_old = frozenset(broken_old)
+        if not changed_tests:
+            return OldAndNew(broken_old)
+        result = await self._runs.run(_revert(self._code), tests=changed_tests, seconds=self._seconds)
+        return _judge_new(result, changed_tests, broken_old)
+
+    async def _find_broken_old(self) -> tuple[str, ...]:
+        """Return the old tests that fail over the new code, and not over the old."""
+        result = await self._runs.run(_revert(self._old), seconds=self._seconds)
+        broken = (end.test for end in result.record.failures if find_file(end.test, self._old))
+        names = tuple(dict.fromkeys(broken))
+        if not names:
+            return ()
+        result = await self._runs.run(_revert({**self._old, **self._code}), tests=names, seconds=self._seconds)
+        return tuple(name for name in names if name in result.record.passed_tests)
+
+    async def find_broken_by(self, path: str, hunk: Hunk) -> tuple[str, ...]:
+        """Return the old tests that fail because of a hunk: they pass without it, or it alone makes them fail. Raises
+        `AgentTuiError`."""
+        if not self._broken_old or path not in self._code:
+            return ()
+        without = {**_revert(self._old), path: self._code[path].take_out([hunk])}
+        result = await self._runs.run(without, tests=self._broken_old, seconds=self._seconds)
+        if passed := self._broken_old & result.record.passed_tests:
+            return tuple(sorted(passed))
+        others = [other for other in self._code[path].change.hunks if other.id != hunk.id]
+        alone = {**_revert({**self._old, **self._code}), path: self._code[path].take_out(others)}
+        result = await self._runs.run(alone, tests=self._broken_old, seconds=self._seconds)
+        failures = [end for end in result.record.failures if end.test in self._broken_old]
+        return tuple(sorted(end.test for end in failures if not self._is_of_others(end, path, hunk)))
+
+    def _is_of_others(self, end: TestEnd, path: str, hunk: Hunk) -> bool:
+        """Return True if a test fails since the hunk needs something that another hunk brings."""
+        name = find_missing_name(end.message)
+        if end.kind in _UNPARSED or not name:
+            return end.kind in _UNPARSED
+        return any(
+            re.search(rf"\b{re.escape(name)}\b", line)
+            for other_path, text in self._code.items()
+            for other in text.change.hunks
+            if (other_path, other.id) != (path, hunk.id)
+            for line in text.pending.decode("utf-8", "replace").split("\n")[other.new_start - 1 :][: other.new_lines]
+        )
 
 
 def _judge_new(result: VariantResult, changed_tests: frozenset[str], broken_old: tuple[str, ...]) -> OldAndNew:

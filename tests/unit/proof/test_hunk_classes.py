@@ -6,6 +6,7 @@ import textwrap
 
 import pytest
 
+from core.proof.classes.moved_blocks import is_deletion_of_definitions
 from core.proof.hunk_classes import ChangedText, classify_hunks
 from core.protocol.review import Change, FileState, Operation
 from core.shadow.diff.hunks import compute_hunks
@@ -49,6 +50,10 @@ def kinds(*texts: ChangedText) -> list[str]:
         ("def f(a: 'A'): ...\n", "if TYPE_CHECKING:\n    from a import A\ndef f(a: 'A'): ...\n", "types"),
         ("def f(a: 'A'): ...\n", "from a import A\n\n\ndef f(a: A): ...\n", "types"),
         ("if a:\n    f()\n", "if a:\n    pass\nf()\n", "code"),
+        ("__all__ = ['f']\ndef f(): 1\ndef g(): 2\n", "__all__ = ['f', 'g']\ndef f(): 1\ndef g(): 2\n", "imports"),
+        ("__all__ = ['f']\ndef f(): 1\n", "__all__ = ['f', 'g']\ndef f(): 1\n", "code"),
+        ("__all__ = ['f', 'g']\ndef f(): 1\ndef g(): 2\n", "__all__ = ['f']\ndef f(): 1\ndef g(): 2\n", "code"),
+        ("__all__ = ['f']\ndef f(): 1\ng = 2\n", "__all__ = ['f', g]\ndef f(): 1\ng = 2\n", "code"),
         ("x = 1\n", "x = (\n", "code"),
     ],
 )
@@ -66,6 +71,9 @@ METHOD = "class A(B):\n    def f(self, x):\n        {}\n"
         (METHOD.format("super(B, self).f()"), METHOD.format("super().f()"), "code"),
         (METHOD.format("super(A, x).f()"), METHOD.format("super().f()"), "code"),
         (METHOD.format("return lambda: super(A, self).f()"), METHOD.format("return lambda: super().f()"), "code"),
+        ("x = [*zip(a, b)]\n", "x = [*zip(a, b, strict=False)]\n", "format"),
+        ("x = [*zip(a, b)]\n", "x = [*zip(a, b, strict=True)]\n", "code"),
+        ("x = [*a.zip(b)]\n", "x = [*a.zip(b, strict=False)]\n", "code"),
         ("class A(object):\n    x = 1\n", "class A:\n    x = 1\n", "format"),
         ("x = '%s: %r' % (a, b)\n", "x = f'{a!s}: {b!r}'\n", "format"),
         ("x = '%s: %r' % (a, b)\n", "x = f'{a}: {b!r}'\n", "code"),
@@ -119,6 +127,8 @@ def test_another_spelling_is_no_code(base, pending, wanted):
     ("path", "base", "pending", "wanted"),
     [
         ("a.ts", "const x = f(1, 2);\n", "const x = f(\n  1, 2);\n", "format"),
+        ("a.pyi", "def f(a: int) -> int: ...\n", "def f(a: int, b: int = 1) -> int: ...\n", "types"),
+        ("a.d.ts", "export const x: number;\n", "export const x: string;\n", "types"),
         ("a.ts", "const x = 1;\n", "// one\nconst x = 1;\n", "format"),
         ("a.js", "const x = 'a b';\n", "const x = 'a  b';\n", "code"),
         ("a.js", "return x\n", "return\nx\n", "code"),
@@ -152,6 +162,28 @@ def test_another_spelling_is_no_code(base, pending, wanted):
 )  # fmt: skip
 def test_what_a_hunk_of_another_file_is(path, base, pending, wanted):
     assert set(kinds(changed(path, base, pending))) == {wanted}
+
+
+@pytest.mark.parametrize(
+    ("gone", "is_definition"),
+    [
+        ("def f():\n    return 1\n", True),
+        ("IS_OLD = sys.version_info[:2] >= (3, 10)\n", True),
+        ("IS_OLD = 1\n\n\ndef f():\n    return 1\n", True),
+        ("app = register(main)\n", False),
+        ("register(main)\n", False),
+        ("def f():\n    return 1\n\n\nf()\n", False),
+    ],
+)
+def test_whole_definitions_are_told_from_statements_that_are_gone(gone, is_definition):
+    text = changed("a.py", f"x = 1\n{gone}y = 2\n", "x = 1\ny = 2\n")
+    (hunk,) = text.change.hunks
+    assert is_deletion_of_definitions("a.py", text.base.decode().split("\n"), hunk) is is_definition
+
+
+def test_a_statement_in_a_function_is_no_definition_that_is_gone():
+    text = changed("a.py", "def f(x):\n    y = x\n    return x\n", "def f(x):\n    return x\n")
+    assert not is_deletion_of_definitions("a.py", text.base.decode().split("\n"), text.change.hunks[0])
 
 
 def test_a_moved_definition_is_a_move_and_an_edited_one_is_code():

@@ -77,6 +77,10 @@ def prove(*hunks: HunkEvidence, check: CheckEvidence = CHECK) -> ProofState:
             *("runs, nothing notices", *["without it, the test that runs it passes"] * 2),
         ),
         ({"needed": "unnoticed"}, "nothing notices", *["without it, all tests pass"] * 2),
+        (
+            {"needed": "old_tests", "executed": "all", "by_tests": (LIMIT,)},
+            *("only old tests notice", "with it, test_limit fails in the old version", "without it, all tests pass"),
+        ),
         ({"executed": "none", "not_run": (11, 12, 14)}, "never ran", "no test reaches lines 11-12, 14", ""),
         (
             {"executed": "none", "needed": "unnoticed"},
