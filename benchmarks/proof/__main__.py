@@ -51,7 +51,7 @@ class Clone:
 
     def list_commits(self, skip: int) -> Iterator[str]:
         """Yield the newest commits that change code and tests, without merges, and without the first `skip` of them."""
-        for commit in self._git("rev-list", "--no-merges", "--all").decode().split():
+        for commit in self._git("rev-list", "--no-merges", "HEAD").decode().split():
             paths = self._git("diff-tree", "-r", "--no-commit-id", "--name-only", commit).decode().splitlines()
             code = [path for path in paths if classify_file(path, "") == "code"]
             if code and any(is_test_file(path) for path in paths) and len(paths) < 40:
