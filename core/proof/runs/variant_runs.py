@@ -115,17 +115,18 @@ class VariantRuns:
         variants: Mapping[str, FileVariant] | None = None,
         *,
         tests: Collection[str] = (),
+        files: Collection[str] = (),
         is_brief: bool = False,
         has_lines: bool = False,
         seconds: float,
     ) -> VariantResult:
-        """Run the check, or only some of its tests, over the text with other content in some files. `is_brief`: only
-        until the first failure; `has_lines`: the executed lines are recorded. Cancelling it stops what runs. Raises
-        `AgentTuiError` if it can't be started."""
+        """Run the check, or only some of its tests or those of some files, over the text with other content in some
+        files. `is_brief`: only until the first failure; `has_lines`: the executed lines are recorded. A check that
+        takes no names runs whole. Cancelling it stops what runs. Raises `AgentTuiError` if it can't be started."""
         paths = self._paths if has_lines else ()
         directory = RecordDirectory(self._directory / "record", self._host.workspace.root, paths)
         await finish_in_thread(lambda left_out: directory.prepare(tests, left_out), self.left_out)
-        files = {test.partition("::")[0] for test in tests} if self.check.takes_files else set[str]()
+        wanted = {*files, *(test.partition("::")[0] for test in tests)} if self.check.takes_files else set[str]()
         environment = self._host.build_environment()
         options = CleanRunOptions(
             seconds=seconds,
@@ -134,7 +135,7 @@ class VariantRuns:
             readable=(RECORDER,),
             writable=((directory.location, directory.location),),
         )
-        command = _BACK + self.check.build(files, is_brief=is_brief)
+        command = _BACK + self.check.build(wanted, is_brief=is_brief)
         result = await self._layer.run(command, lambda _: None, options)
         self.count += 1
         self.seconds += result.duration_ms / 1000

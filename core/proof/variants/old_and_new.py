@@ -67,7 +67,7 @@ class OldAndNewTests:
 
     async def _find_broken_old(self) -> tuple[str, ...]:
         """Return the old tests that fail over the new code, and not over the old."""
-        result = await self._runs.run(_revert(self._old), seconds=self._seconds)
+        result = await self._runs.run(_revert(self._old), files=self._old, seconds=self._seconds)
         broken = (end.test for end in result.record.failures if find_file(end.test, self._old))
         names = tuple(dict.fromkeys(broken))
         if not names:
