@@ -110,7 +110,7 @@ class Findings:
             touched=self._touched.get(place, ()),
         )
         known = self.known.get(place)
-        if known is None or known.kind != evidence.kind:
+        if known is None or known.kind not in (evidence.kind, hunk_class.unless_noticed):
             self.known.pop(place, None)
             return evidence
         static = {name: getattr(evidence, name) for name in ("partner", "substitution", "contract", "touched")}

@@ -7,7 +7,7 @@ how they run. Where it is not certain that nothing else was changed, a hunk is c
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -46,9 +46,11 @@ class ChangedText(Struct, frozen=True):
 
 class HunkClass(Struct, frozen=True, kw_only=True):
     """The class of a hunk. `partner`: the id of the hunk on the other side of a move, or of the one that stands for the
-    same edit in many places; `substitution`: that edit."""
+    same edit in many places; `substitution`: that edit. `unless_noticed`: what it is if no test notices it, "" = its
+    kind."""
 
     kind: HunkKind
+    unless_noticed: Literal["types", ""] = ""
     partner: str = ""
     substitution: str = ""
 
@@ -72,7 +74,7 @@ def classify_hunks(texts: Iterable[ChangedText]) -> dict[Place, HunkClass]:
         ]
     for place, (substitution, exemplar) in find_uniform_edits(substitutions).items():
         if place == exemplar:
-            classes[place] = replace(CODE, substitution=substitution.format())
+            classes[place] = replace(classes[place], substitution=substitution.format())
         else:
             classes[place] = HunkClass(kind="uniform", partner=exemplar[1], substitution=substitution.format())
     return classes
@@ -93,23 +95,25 @@ def _classify_file(text: ChangedText) -> dict[str, HunkClass]:
 def _classify_code(text: ChangedText, hunks: Sequence[Hunk]) -> dict[str, HunkClass]:
     path = text.change.path
     module = read_module(text.pending.decode("utf-8", "replace")) if path.endswith(_PYTHON) else None
-    classes = {hunk.id: HunkClass(kind=_compare(text, hunk, hunks, module)) for hunk in hunks}
+    classes = {hunk.id: _compare(text, hunk, hunks, module) for hunk in hunks}
     codes = [hunk for hunk in hunks if classes[hunk.id].kind == "code"]
     moves = find_moves(path, _decode_lines(text.base), _decode_lines(text.pending), codes)
     return classes | {hunk: HunkClass(kind="move", partner=partner) for hunk, partner in moves.items()}
 
 
-def _compare(text: ChangedText, hunk: Hunk, hunks: Sequence[Hunk], module: PythonModule | None) -> HunkKind:
+def _compare(text: ChangedText, hunk: Hunk, hunks: Sequence[Hunk], module: PythonModule | None) -> HunkClass:
     path = text.change.path
     if text.change.operation in ("create", "delete"):
-        return "code"
+        return CODE
     if path.endswith(_PYTHON):
         if module is None:
-            return "code"
+            return CODE
         start = hunk.new_start - 1
-        return compare_trees(module, start, start + hunk.new_lines, _read_sides(text, hunk)[0])
+        kind = compare_trees(module, start, start + hunk.new_lines, _read_sides(text, hunk)[0])
+        return HunkClass(kind="code", unless_noticed="types") if kind == "decorated" else HunkClass(kind=kind)
     without = select_hunks(text.base, text.pending, [other for other in hunks if other.id != hunk.id])
-    return compare_syntax(path, text.pending.decode("utf-8", "replace"), without.decode("utf-8", "replace"))
+    kind = compare_syntax(path, text.pending.decode("utf-8", "replace"), without.decode("utf-8", "replace"))
+    return HunkClass(kind=kind)
 
 
 def _read_sides(text: ChangedText, hunk: Hunk) -> tuple[list[str], list[str]]:

@@ -198,9 +198,11 @@ class Prover:
         return hunks
 
     def _record(self, place: Place, ablation: Ablation, group: tuple[str, ...]) -> None:
+        kind = self._findings.classes[place].unless_noticed if ablation.needed == "unnoticed" else ""
         is_gone = ablation.needed == "unnoticed" and self._is_deletion(place)
         self._update(
             place,
+            kind=kind or self._findings.evidence[place].kind,
             needed="same" if is_gone else ablation.needed,
             by_tests=ablation.by_tests,
             message=ablation.message,
@@ -213,8 +215,13 @@ class Prover:
     async def _ask_old_tests(self, old_and_new: OldAndNewTests, places: Iterable[Place]) -> None:
         """Name the old tests that fail because of a hunk which no test of today notices."""
         for path, hunk in places:
-            is_open = self._findings.evidence[path, hunk].needed == "unnoticed" and monotonic() <= self._deadline
-            if is_open and (tests := await old_and_new.find_broken_by(path, self._hunks[path, hunk])):
+            evidence = self._findings.evidence[path, hunk]
+            is_open = (evidence.kind, evidence.needed) == ("code", "unnoticed")
+            if (
+                is_open
+                and monotonic() <= self._deadline
+                and (tests := await old_and_new.find_broken_by(path, self._hunks[path, hunk]))
+            ):
                 self._update((path, hunk), needed="old_tests", by_tests=tests, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:
@@ -249,7 +256,11 @@ class Prover:
         something new, which they do not see."""
         for place, execution in executions.items():
             evidence = self._findings.evidence[place]
-            is_open = evidence.needed == "unnoticed" and place not in self._findings.known and not evidence.group
+            is_open = (
+                (evidence.kind, evidence.needed) == ("code", "unnoticed")
+                and place not in self._findings.known
+                and not evidence.group
+            )
             lines = self._read_lines(place)
             if not is_open or not execution.in_tests or not any(map(str.strip, lines.old)) or is_small_edit(lines):
                 continue

@@ -225,6 +225,40 @@ async def test_a_hunk_that_only_a_deleted_test_notices_names_that_test(project):
     assert {hunk.needed for hunk in others} == {"unnoticed", "same"}  # though alone they lack each other's names
 
 
+DECORATED = """\
+def reads(function):
+    function.kinds = list(function.__annotations__.values())
+    return function
+
+
+def ignores(function):
+    return function
+
+
+@reads
+def first(number: int):
+    return number
+
+
+@ignores
+def second(number: int):
+    return number
+"""
+
+
+async def test_annotations_under_a_decorator_are_code_where_a_test_notices_them(project):
+    (project / "shop/price.py").write_text(DECORATED)
+    test = "from shop.price import first\n\n\ndef test_first():\n    assert first.kinds == [{}]\n"
+    (project / "tests/test_price.py").write_text(test.format("int"))
+    files = {"shop/price.py": DECORATED.replace("int", "str"), "tests/test_price.py": test.format("str")}
+    async with changed(project, files) as change:
+        proven = await change.prove()
+        hunks = [(hunk.kind, hunk.needed) for hunk in proven.hunks if hunk.path == "shop/price.py"]
+        assert hunks == [("code", "checked"), ("types", "unnoticed")]
+        again = await change.prove(known={(hunk.path, hunk.hunk): hunk for hunk in proven.hunks})
+        assert again.hunks == proven.hunks
+
+
 async def test_what_needs_no_run_is_told_without_one(project):
     async with changed(project, FILES | {"conftest.py": "", "tests/test_price.py": ""}) as change:
         check, hunks = describe_unrun(change.texts)

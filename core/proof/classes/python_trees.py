@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, NamedTuple
@@ -17,7 +18,8 @@ from msgspec import Struct
 from core.proof.classes.python_spellings import TYPING, is_of_typing, unify_locals, unify_spellings
 from core.syntax.python_parser import parse_python
 
-PythonDifference = Literal["format", "docs", "types", "imports", "rename", "data", "code"]
+# `decorated` = only annotations differ, but a decorator of the function may read them.
+PythonDifference = Literal["format", "docs", "types", "imports", "rename", "data", "decorated", "code"]
 
 # Decorators that do not read the annotations of the function that they decorate.
 _BLIND_DECORATORS_TEXT: Final = """
@@ -141,6 +143,25 @@ def _compare(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDi
     new, old = _strip(new, _AnnotationRemover()), _strip(old, _AnnotationRemover())
     if ast.dump(new) == ast.dump(old):
         return "types"
+    copies = copy.deepcopy((new, old)) if _has_decorators(new) and _has_decorators(old) else None
+    difference = _compare_values(module, new, old)
+    return (
+        "decorated" if difference == "code" and copies is not None and _equal_but_for_decorated(*copies) else difference
+    )
+
+
+def _has_decorators(tree: ast.Module) -> bool:
+    return any(isinstance(node, Function) and node.decorator_list for node in ast.walk(tree))
+
+
+def _equal_but_for_decorated(new: ast.Module, old: ast.Module) -> bool:
+    """Return True if two trees differ in annotations of decorated functions alone."""
+    new, old = (_strip(tree, _AnnotationRemover(with_decorated=True)) for tree in (new, old))
+    return ast.dump(new) == ast.dump(old)
+
+
+def _compare_values(module: PythonModule, new: ast.Module, old: ast.Module) -> PythonDifference:
+    """Compare trees without documentation and annotations."""
     new.body, old.body = _remove_metadata(new.body), _remove_metadata(old.body)
     if ast.dump(new) == ast.dump(old):
         return "data"
@@ -317,7 +338,8 @@ class _DocumentationRemover(ast.NodeTransformer):
 class _AnnotationRemover(ast.NodeTransformer):
     """Removes annotations, unless a decorator or a base class may read them, and what only a type checker runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, with_decorated: bool = False) -> None:
+        self._with_decorated = with_decorated
         self._fields = [False]  # of the blocks around a node: True where an annotation can make a field
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.ClassDef:
@@ -342,7 +364,7 @@ class _AnnotationRemover(ast.NodeTransformer):
         decorators = {_get_last_name(item.func if isinstance(item, ast.Call) else item) for item in node.decorator_list}
         if "overload" in decorators:
             return None
-        if decorators <= _BLIND_DECORATORS:
+        if self._with_decorated or decorators <= _BLIND_DECORATORS:
             node.returns = None
             node.type_params = []  # type: ignore[union-attr]  # since Python 3.12
             for argument in ast.walk(node.args):

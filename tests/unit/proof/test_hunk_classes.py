@@ -61,6 +61,21 @@ def test_what_a_hunk_of_python_changes(base, pending, wanted):
     assert set(kinds(changed("src/a.py", base, pending))) == {wanted}
 
 
+@pytest.mark.parametrize(
+    ("base", "pending", "unless_noticed"),
+    [
+        ("@app.get\ndef f(a: int): ...\n", "@app.get\ndef f(a: str): ...\n", "types"),
+        ("@app.get\ndef f(a: int): ...\n", "@app.get\ndef f(a: str = 'x'): ...\n", ""),
+        ("@app.get\ndef f(a: int): ...\n", "@app.post\ndef f(a: str): ...\n", ""),
+        ("@app.get\ndef f(a: int): g()\n", "@app.get\ndef f(a: str): h()\n", ""),
+    ],
+)
+def test_annotations_that_a_decorator_may_read_are_code_until_no_test_notices_them(base, pending, unless_noticed):
+    assert [
+        (one.kind, one.unless_noticed) for one in classify_hunks([changed("src/a.py", base, pending)]).values()
+    ] == [("code", unless_noticed)]
+
+
 METHOD = "class A(B):\n    def f(self, x):\n        {}\n"
 
 
