@@ -21,6 +21,8 @@ OPENING_FENCE = compile_lazily(
 )
 _ATTRIBUTE = compile_lazily(r"""([A-Za-z_][\w:-]*)\s*=\s*(?:"([^"]*)"|'([^']*)'|“([^”]*)”|([^\s"'>]+))""")
 
+_TICKS = compile_lazily(r"`+")
+
 
 class Fence(Struct, frozen=True):
     """An open fence: its mark, its indentation in columns, and its info string."""
@@ -85,3 +87,8 @@ def parse_open_tag(row: str, tag: str) -> dict[str, str] | None:
 def has_closing_tag(row: str, tag: str) -> bool:
     """True if the row closes a tag of this name."""
     return re.search(rf"</{re.escape(tag)}\s*>", row, re.IGNORECASE) is not None
+
+
+def choose_fence(text: str, least: int = 3) -> str:
+    """Return `least` or more backticks: more than stand in a row anywhere in a text, so that they can fence it."""
+    return "`" * max(least, 1 + max(map(len, _TICKS.findall(text)), default=0))

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import urljoin
 
 from core.patterns import compile_lazily
+from core.text.markup import choose_fence
 
 MAX_MEMORY_BYTES: Final = 1 << 30  # bytes
 MAX_CPU_SECONDS: Final = 10  # seconds
@@ -240,7 +241,7 @@ def _build_converter(base: str, address: str) -> Any:
             return str(super().convert_th(el, text.replace("|", r"\|"), parent_tags))
 
         def convert_pre(self, el: Any, text: str, parent_tags: set[str]) -> str:
-            fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+            fence = choose_fence(text)
             return f"\n\n{fence}{_find_language(el)}\n{text.strip(chr(10))}\n{fence}\n\n" if text.strip() else ""
 
     return Converter(heading_style="ATX", strip=["img"], escape_underscores=False, escape_asterisks=False)

@@ -20,6 +20,7 @@ from core.protocol import events as ev
 from core.protocol.review import Finding
 from core.state.findings import CodeReview
 from core.text.counting import count
+from core.text.markup import choose_fence
 
 _AGAIN: Final = "/review reviews the current branch."
 _CALL: Final = compile_lazily(r"/review(?:\s+(\S+))?")
@@ -55,10 +56,7 @@ async def prepare_fix(session: Session, command: cmd.FindingsFix) -> Effect:
     if not findings:
         raise CommandRejected("there are no open findings.", hint=_AGAIN, code="nothing_to_fix")
     prompt = _write_prompt(findings)
-    longest = max(
-        (finding.quote + (finding.suggestion or "") for finding in findings), key=lambda text: text.count("`")
-    )
-    fence = "`" * max(3, longest.count("`") + 1)
+    fence = choose_fence("\n".join(finding.quote + (finding.suggestion or "") for finding in findings))
     instruction = render("fix_findings", findings=findings, subject=review.subject, fence=fence)
     paths = tuple(dict.fromkeys(finding.path for finding in findings if finding.path))
     await reserve_turn(session)

@@ -35,6 +35,7 @@ from core.shadow.content.paths import format_paths
 from core.shadow.diff.diff_lines import build_excerpt
 from core.shadow.review.verdict_plan import find_hunks, group_changes
 from core.text.counting import count
+from core.text.markup import choose_fence
 
 MAX_NAMED = 10
 MAX_TEXT = 4_000_000
@@ -196,7 +197,7 @@ async def prepare_hunk_test(session: Session, command: cmd.HunkTestRequest) -> E
         "write_test",
         place=place,
         excerpt=excerpt,
-        fence=_build_fence(excerpt),
+        fence=choose_fence(excerpt),
         gap=gap,
         unnoticed=evidence is not None and evidence.needed in ("old_tests", "unnoticed"),
     )
@@ -388,17 +389,9 @@ def _quote_comment(comment: Comment, plan: Plan | None) -> dict[str, str]:
         "lines": lines,
         "language": "markdown" if comment.on_plan else "diff",
         "excerpt": comment.excerpt,
-        "fence": _build_fence(comment.excerpt),
+        "fence": choose_fence(comment.excerpt),
         "text": comment.text,
     }
-
-
-def _build_fence(text: str) -> str:
-    """Return a fence of backticks that a text does not contain."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return fence
 
 
 def prepare_symbol_rename(session: Session, command: cmd.SymbolRename) -> Effect:

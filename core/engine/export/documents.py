@@ -39,6 +39,7 @@ from core.patterns import compile_lazily
 from core.protocol.queries import ExportAnswer, ExportFormat, build_export_name
 from core.protocol.review import DiffLine
 from core.sessions.log import SessionLog
+from core.text.markup import choose_fence
 
 _SPECIAL = compile_lazily(r"([\\`*_\[\]<>#|~])")
 WOKEN: Final = "The agent went on: a background command had ended."
@@ -159,16 +160,14 @@ def _write_markdown_block(block: Block) -> str:
 
 
 def _write_fence(text: str, language: str) -> str:
-    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
-    marks = "`" * max(3, longest + 1)
+    marks = choose_fence(text)
     return f"{marks}{re.sub(r'[^A-Za-z0-9+#-]', '', language)}\n{text}\n{marks}"
 
 
 def _write_code_span(text: str) -> str:
     line = format_line(text)
-    longest = max((len(run) for run in re.findall(r"`+", line)), default=0)
-    marks = "`" * (longest + 1)
-    return f"{marks} {line} {marks}" if longest else f"`{line}`"
+    marks = choose_fence(line, 1)
+    return f"{marks} {line} {marks}" if "`" in line else f"`{line}`"
 
 
 def _escape_markdown(text: str) -> str:

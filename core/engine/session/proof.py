@@ -184,7 +184,7 @@ class _Proof:
     def report_hunk(self, evidence: HunkEvidence, /) -> None:
         """Record the evidence of a hunk. Evidence without a run replaces none that has one."""
         evidence, place = self._add_uses(evidence), (evidence.path, evidence.hunk)
-        if evidence.kind == "code":
+        if evidence.kind == "code" or place in self._places:
             self._places[place] = evidence.needed != "unknown" or bool(evidence.unknown)
         known = self._session.review.proof.hunks.get(place)
         is_bare = evidence.needed == "unknown" and not evidence.unknown

@@ -30,6 +30,7 @@ from core.secrets import mask_secrets
 from core.shell.verification.clean_layer import NO_BOX, FileVariant
 from core.text.counting import count
 from core.text.display_names import display_name
+from core.text.markup import choose_fence
 
 MOST_SECONDS: Final = 600.0  # of one run of the check
 MAX_OUTPUT: Final = 1_500  # characters of the end of a failed run
@@ -193,7 +194,5 @@ class _Bisection:
         rows = list(difflib.unified_diff(old, new, lineterm="", n=1))[2:]
         more = [f"… {count('more line', len(rows) - MAX_LINES)}"] if len(rows) > MAX_LINES else []
         text = mask_secrets("\n".join(rows[:MAX_LINES] + more))
-        fence = "```"
-        while fence in text:
-            fence += "`"
+        fence = choose_fence(text)
         return f"{fence}diff\n{text}\n{fence}"

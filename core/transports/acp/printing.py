@@ -29,6 +29,7 @@ from core.protocol import documents as d
 from core.protocol import events as ev
 from core.state.live_text import append_piece
 from core.state.session import SessionState
+from core.text.markup import choose_fence
 from core.transports.acp.tool_calls import MAX_TAIL, ShownCall, build_call, describe_answers, describe_result
 
 _STATUS: Final[dict[str, ToolCallStatus]] = {"completed": "completed"}
@@ -212,7 +213,5 @@ def _think(text: str) -> SessionUpdate:
 
 def fence(head: str, content: str) -> str:
     """Fence content with more backticks than any run in it; `head` follows the opening fence."""
-    mark = "```"
-    while mark in content:
-        mark += "`"
+    mark = choose_fence(content)
     return f"{mark}{head}\n{content.rstrip()}\n{mark}"

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.text.markup import MAX_FENCE_LINE, Fence, dedent_line, parse_opening_fence, track_fence
+from core.text.markup import MAX_FENCE_LINE, Fence, choose_fence, dedent_line, parse_opening_fence, track_fence
 
 
 @pytest.mark.parametrize(
@@ -35,3 +35,8 @@ def test_a_line_in_a_fence_loses_the_indentation_of_the_fence_alone():
     assert dedent_line("    code", 2) == "  code"
     assert dedent_line(" code", 2) == "code"
     assert dedent_line("\tcode", 2) == "code"
+
+
+@pytest.mark.parametrize(("text", "least", "marks"), [("", 3, 3), ("a ``` b ```` c", 3, 5), ("a`", 1, 2), ("a", 1, 1)])
+def test_a_fence_is_longer_than_every_run_of_backticks_in_its_text(text, least, marks):
+    assert choose_fence(text, least) == "`" * marks
