@@ -27,6 +27,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change
 from core.state.proof_text import format_proof, has_doubts, list_proof_rows
 from core.state.session import SessionState
+from core.transports.response import build_report
 from core.transports.session_client import prove_pending
 
 PROOF_USAGE: Final = """\
@@ -159,12 +160,7 @@ def build_proof_record(state: SessionState, changes: Sequence[Change], end: ev.P
     hunks = [
         {
             "path": row.change.path,
-            "line": row.hunk.new_start,
-            "verdict": row.judgement.word,
-            "text": row.judgement.text,
-            "detail": row.judgement.detail,
-            "stale": row.judgement.is_stale,
-            "proven": row.judgement.is_proven,
+            **msgspec.to_builtins(build_report(state, row)),
             "evidence": msgspec.to_builtins(proof.hunks[row.change.path, row.hunk.id]),
         }
         for row in list_proof_rows(proof, changes)

@@ -39,7 +39,8 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     `group`: the hunks that had to be taken out with it. `unknown`: why it was not looked into, "" = it was.
     `depends_on`: the changed files on whose text the runs about it depended, () = all. `is_stale`: one of them was
     edited since. `contract`: what it changes that code elsewhere relies on ("signature of price"), "" = nothing.
-    `touched`: of a hunk of tests, the names of the functions that it changes.
+    `touched`: of a hunk of tests, the names of the functions that it changes. `claim`: what the agent wrote with the
+    call that made the hunk, which is no evidence.
     """
 
     path: str
@@ -61,6 +62,7 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     is_stale: bool = False
     contract: str = ""
     touched: tuple[str, ...] = ()
+    claim: str = ""
 
 
 CanaryOutcome = Literal["noticed", "missed", "not_run"]

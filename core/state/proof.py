@@ -472,7 +472,7 @@ def explain_hunk(evidence: HunkEvidence) -> list[tuple[str, str]]:
     rows.append(("taken out", f"together with {count('other hunk', others)}" if others else ""))
     rows += [(f"line {mutant.line}", describe_mutant(mutant)) for mutant in evidence.mutants]
     rows.append(("edit", evidence.substitution))
-    rows.append(("not tried", evidence.unknown))
+    rows += [("not tried", evidence.unknown), ("agent says", f"“{evidence.claim}”" if evidence.claim else "")]
     return [(name, text) for name, text in rows if text]
 
 

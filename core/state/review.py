@@ -28,14 +28,16 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
 
 @dataclass(slots=True)
 class ReviewState:
-    """The review. `changes` by path; `verdicts` in order, without undone ones; `commits` made of them; `layers` of
-    commands' effects, lowest first, and the `bulks` in them; `comments` by path and hunk that the model has not been
-    sent; `diagnostics` of the pending text by path; `code_review`: the last one; `verifications`: the last one of every
-    command; `verified_last`: the end of the last of all; `proof`: the evidence of the hunks. Only `apply` changes it,
-    and `version` with it. `writes`, `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
+    """The review. `changes` by path; `hunk_calls`: the call that made each of their hunks, by path and id, "" = the
+    user did; `verdicts` in order, without undone ones; `commits` made of them; `layers` of commands' effects, lowest
+    first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent; `diagnostics` of the
+    pending text by path; `code_review`: the last one; `verifications`: the last one of every command; `verified_last`:
+    the end of the last of all; `proof`: the evidence of the hunks. Only `apply` changes it, and `version` with it.
+    `writes`, `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
+    hunk_calls: dict[str, dict[str, str]] = field(default_factory=dict)
     verdicts: list[VerdictRecord] = field(default_factory=list)
     commits: list[ev.CommitMade] = field(default_factory=list)
     layers: tuple[str, ...] = ()
@@ -69,6 +71,9 @@ ReviewStep = Callable[[ReviewState, Any], None]
 def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised) -> None:
     previous_change = review.changes.get(event.change.path)
     review.changes[event.change.path] = event.change
+    origin, known = event.change.origin, review.hunk_calls.get(event.change.path, {})
+    call = origin.call if origin is not None and origin.tool != "you" else ""
+    review.hunk_calls[event.change.path] = {hunk.id: known.get(hunk.id, call) for hunk in event.change.hunks}
     review.proof.apply_edit(event.change.path, event.change.pending)
     if previous_change is None or previous_change.pending != event.change.pending:  # They are about another text.
         review.diagnostics.pop(event.change.path, None)
@@ -76,6 +81,7 @@ def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised
 
 def _drop_change(review: ReviewState, event: ev.ChangeResolved) -> None:
     review.changes.pop(event.path, None)
+    review.hunk_calls.pop(event.path, None)
     review.diagnostics.pop(event.path, None)
 
 

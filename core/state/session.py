@@ -199,9 +199,10 @@ class SessionState:
 
     `jobs` run now, `job_count` is the number ever started; `unreported_commands` and `pending_steers` are still unknown
     to the model. Of the conversation only `messages` are in memory: `message_branch` names their records, and `recall`
-    reads others. `turns` are those of the current conversation, `left_turns` those of abandoned branches, by `seq`;
-    `hook_results` holds the last run of every hook, by its id, `command_history` every command, in order, `last_run`
-    the last one with its output, `verifications` the latest run of every todo's command.
+    reads others. `claims` are the agent's words with its latest tool calls, by call. `turns` are those of the current
+    conversation, `left_turns` those of abandoned branches, by `seq`; `hook_results` holds the last run of every hook,
+    by its id, `command_history` every command, in order, `last_run` the last one with its output, `verifications` the
+    latest run of every todo's command.
     """
 
     review: ReviewState = field(default_factory=ReviewState)
@@ -233,6 +234,7 @@ class SessionState:
     loops: dict[str, LoopState] = field(default_factory=dict)
     loop_count: int = 0
     messages: list[Message] = field(default_factory=list)
+    claims: dict[str, str] = field(default_factory=dict)
     unreported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     reported_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
     undone_verdicts: dict[str, VerdictRecord] = field(default_factory=dict)
@@ -292,6 +294,10 @@ class SessionState:
     def tier(self) -> str:
         """The tier of the box, "" = not determined yet."""
         return self.box.tier if self.box is not None else ""
+
+    def find_claim(self, path: str, hunk: str) -> str:
+        """Return what the agent wrote with the call that made a pending hunk, "" = nothing."""
+        return self.claims.get(self.review.hunk_calls.get(path, {}).get(hunk, ""), "")
 
     def is_checkpoint_left(self, checkpoint: ConversationCheckpoint) -> bool:
         """Return True if the conversation was rewound to before a checkpoint."""

@@ -16,6 +16,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from core.errors import StateError
+from core.patterns import compile_lazily
 from core.protocol import events as ev
 from core.protocol.documents import TerminalCommandDocument, TerminalCommandMetadata
 from core.protocol.messages import AssistantMessage, Message, ToolMessage, UserMessage
@@ -30,6 +31,10 @@ from core.state.session import (
     UnreportedAnswer,
     add_usage,
 )
+
+MAX_CLAIM = 240  # characters of the agent's words for a call
+MAX_CLAIMS = 1_000  # calls whose words are known
+_CALL_IN_TEXT = compile_lazily(r"```|<")
 
 
 def resume(state: SessionState, _: ev.Envelope, event: ev.SessionResumed) -> None:
@@ -242,6 +247,22 @@ def _is_outside_turn(state: SessionState, envelope: ev.Envelope) -> bool:
 def append_message(state: SessionState, envelope: ev.Envelope, event: ev.MessageAppended) -> None:
     state.messages.append(event.message)
     state.message_branch.add(envelope.seq)
+    if isinstance(event.message, AssistantMessage) and event.message.tool_calls:
+        _add_claims(state, event.message)
+
+
+def _add_claims(state: SessionState, message: AssistantMessage) -> None:
+    """Bind the agent's last words before its calls to each of these."""
+    text = message.content
+    if message.dialect or message.in_text:  # the calls themselves stand in the text
+        text = _CALL_IN_TEXT.split(text, 1)[0]
+    words = " ".join(text.strip().rpartition("\n\n")[2].split())
+    if not words:
+        return
+    claim = words if len(words) <= MAX_CLAIM else f"{words[: MAX_CLAIM - 1]}…"
+    state.claims |= dict.fromkeys((call.id for call in message.tool_calls), claim)
+    for call in list(state.claims)[:-MAX_CLAIMS]:
+        del state.claims[call]
 
 
 def deliver_with_message(state: SessionState, _: ev.Envelope, event: ev.MessageAppended) -> None:

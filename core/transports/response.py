@@ -25,7 +25,7 @@ from core.protocol.renames import list_changes
 from core.protocol.review import Change, Operation, Severity
 from core.records import convert
 from core.state.proof import Word
-from core.state.proof_text import list_proof_rows
+from core.state.proof_text import ProofRow, list_proof_rows
 from core.state.receipt import build_receipt
 from core.state.session import SessionState, SubagentState, TurnState
 
@@ -53,7 +53,7 @@ class ResponseUsage(Struct, frozen=True, kw_only=True, rename="camel"):
 class HunkReport(Struct, frozen=True, kw_only=True, rename="camel"):
     """The word of the project's check on a pending hunk, by the id of the hunk; `line`: its first one in the pending
     file. `text` and `detail`: the verdict in words; `stale`: a file that it depended on was edited since; `proven`: it
-    may be accepted together with others that are."""
+    may be accepted together with others that are; `claim`: what the agent wrote with the call that made it."""
 
     hunk: str
     line: int
@@ -62,6 +62,7 @@ class HunkReport(Struct, frozen=True, kw_only=True, rename="camel"):
     detail: str = ""
     stale: bool = False
     proven: bool = False
+    claim: str = ""
 
 
 class PendingChange(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -297,17 +298,20 @@ def list_pending_changes(state: SessionState) -> tuple[PendingChange, ...]:
 
 def list_reports(state: SessionState, change: Change) -> tuple[HunkReport, ...]:
     """Return what is known of the hunks of a pending change."""
-    return tuple(
-        HunkReport(
-            hunk=row.hunk.id,
-            line=row.hunk.new_start,
-            verdict=row.judgement.word,
-            text=row.judgement.text,
-            detail=row.judgement.detail,
-            stale=row.judgement.is_stale,
-            proven=row.judgement.is_proven,
-        )
-        for row in list_proof_rows(state.review.proof, [change])
+    return tuple(build_report(state, row) for row in list_proof_rows(state.review.proof, [change]))
+
+
+def build_report(state: SessionState, row: ProofRow) -> HunkReport:
+    """Build the report of one hunk."""
+    return HunkReport(
+        hunk=row.hunk.id,
+        line=row.hunk.new_start,
+        verdict=row.judgement.word,
+        text=row.judgement.text,
+        detail=row.judgement.detail,
+        stale=row.judgement.is_stale,
+        proven=row.judgement.is_proven,
+        claim=state.review.proof.hunks[row.change.path, row.hunk.id].claim,
     )
 
 

@@ -13,7 +13,7 @@ from core.cli.proof import parse, run
 from core.errors import CommandRejected
 from core.exits import ExitCode
 from tests.support.agent_case import says
-from tests.support.proven import OLD, OLD_TESTS, WORK, make_proven_project
+from tests.support.proven import CLAIM, OLD, OLD_TESTS, WORK, make_proven_project
 from tests.support.story import access
 
 
@@ -54,6 +54,7 @@ def test_the_command_prints_each_hunk_and_its_exit_code_says_whether_one_is_wort
     assert run(parse(["--dir", str(project), "--json", "--accept", str(project / "shop")])) == ExitCode.REFUSED
     record = json.loads(capsys.readouterr().out)
     assert {hunk["path"] for hunk in record["hunks"]} == {"shop/price.py"}
+    assert {hunk["claim"] for hunk in record["hunks"]} == {CLAIM}
     assert record["check"]["command"] == "python -m pytest -q"
     assert "return total * 2" in (project / "shop/price.py").read_text()
 

@@ -67,9 +67,9 @@ def run(command: str) -> Step:
     return calls(("run_terminal_cmd", {"command": command}))
 
 
-def write(path: str, text: str) -> Step:
+def write(path: str, content: str, text: str = "") -> Step:
     reading = [("read_file", {"target_file": path})] if path in PROJECT else []
-    return calls(*reading, ("write", {"file_path": path, "contents": text}))
+    return calls(*reading, ("write", {"file_path": path, "contents": content}), text=text)
 
 
 def accept_verified(project: Path, *steps: Step) -> int:

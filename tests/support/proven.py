@@ -59,8 +59,9 @@ def test_members():
 def test_label():
     assert label(3) == "3"
 """
+CLAIM = "A price is for two."
 OLD_TESTS = TESTS.replace("== 4", "== 2")
-WORK = (write("shop/price.py", NEW), write("tests/test_price.py", TESTS), run(CHECK))
+WORK = (write("shop/price.py", NEW, CLAIM), write("tests/test_price.py", TESTS), run(CHECK))
 
 
 def make_proven_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

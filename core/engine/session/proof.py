@@ -125,7 +125,7 @@ class _Proof:
         chosen = [text for text in texts if not request.paths or text.change.path in request.paths]
         check, hunks = await asyncio.to_thread(describe_unrun, chosen)
         await self._count_uses(hunks)
-        hunks = tuple(map(self._add_uses, hunks))
+        hunks = tuple(map(self._add_context, hunks))
         known = session.review.proof.hunks
         self._hunks = {(one.path, one.hunk): one for one in hunks if (one.path, one.hunk) not in known}
         check_command = _choose_check(session)
@@ -143,7 +143,9 @@ class _Proof:
             with suppress(IndexFailed):
                 self._uses = await self._session.services.index.read(lambda reader: reader.count_files(names))
 
-    def _add_uses(self, evidence: HunkEvidence) -> HunkEvidence:
+    def _add_context(self, evidence: HunkEvidence) -> HunkEvidence:
+        """Add what the agent said of a hunk, and how often the names are used whose contract it changes."""
+        evidence = replace(evidence, claim=self._session.state.find_claim(evidence.path, evidence.hunk))
         number = self._uses.get(get_contract_name(evidence.contract), 0)
         if number < 2 or " in " in evidence.contract:  # the one that defines it, or it is there already
             return evidence
@@ -183,7 +185,7 @@ class _Proof:
 
     def report_hunk(self, evidence: HunkEvidence, /) -> None:
         """Record the evidence of a hunk. Evidence without a run replaces none that has one."""
-        evidence, place = self._add_uses(evidence), (evidence.path, evidence.hunk)
+        evidence, place = self._add_context(evidence), (evidence.path, evidence.hunk)
         if evidence.kind == "code" or place in self._places:
             self._places[place] = evidence.needed != "unknown" or bool(evidence.unknown)
         known = self._session.review.proof.hunks.get(place)

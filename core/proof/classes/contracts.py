@@ -53,7 +53,7 @@ def find_contracts(path: str, old: str, new: str, hunks: tuple[Hunk, ...]) -> di
             first = after[name][0].first + 1
             hunk = next((hunk for hunk in hunks if _touches(hunk.new_start, hunk.new_lines, first, after[name])), None)
             words = f"signature of {name}"
-        elif name not in after:
+        elif name not in after and not _is_private_module(path):
             hunk = next((hunk for hunk in hunks if _covers(hunk, symbol.first + 1)), None)
             words = f"{name} is gone"
         else:
@@ -61,6 +61,11 @@ def find_contracts(path: str, old: str, new: str, hunks: tuple[Hunk, ...]) -> di
         if hunk is not None and hunk.id not in contracts:
             contracts[hunk.id] = Contract(words, symbol.name)
     return contracts
+
+
+def _is_private_module(path: str) -> bool:
+    """Return True for a module whose names others have only by importing them, which a run would miss."""
+    return any(part.startswith("_") and not part.startswith("__") for part in path.split("/")) and path.endswith(".py")
 
 
 def _read_signatures(path: str, text: str) -> Mapping[str, tuple[Symbol, str]]:

@@ -46,6 +46,12 @@ def test_signatures_and_public_names_are_contracts(old, new, words):
     assert bool(found_words) == bool(words)
 
 
+@pytest.mark.parametrize(("path", "words"), [("shop/_a.py", []), ("shop/__init__.py", ["Shop.open is gone"])])
+def test_a_name_that_is_gone_from_a_private_module_is_no_contract(path, words):
+    new = OLD.replace("    def open(self, hour):\n        return hour\n", "    pass\n")
+    assert contracts_of(path, OLD, new) == words
+
+
 def test_a_signature_of_another_language_is_one():
     old = "export function price(total) {\n  return total;\n}\n"
     assert contracts_of("a.js", old, old.replace("(total)", "(total, rate)")) == ["signature of price"]
