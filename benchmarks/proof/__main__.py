@@ -28,7 +28,7 @@ from core.engine import Engine
 from core.proof.classes.path_kinds import classify_file
 from core.proof.findings import list_recorded
 from core.proof.hunk_classes import ChangedText
-from core.proof.prover import ProofBudget, ProvenChange, Prover
+from core.proof.prover import MOST_HUNKS, ProofBudget, ProvenChange, Prover
 from core.proof.runs.commands import parse_command
 from core.proof.runs.variant_runs import VariantRuns
 from core.proof.variants.base_runs import FAILS, FAILS_ANYHOW
@@ -197,6 +197,9 @@ class Evaluation:
         codes = [hunk for hunk in proven.hunks if hunk.kind == "code"]
         if proven.check.problem or not codes:
             print(f"left out: {clone.describe(commit)}: {proven.check.problem or 'no code'}", flush=True)
+            return
+        if len(codes) > MOST_HUNKS:
+            print(f"left out: {clone.describe(commit)}: {len(codes)} hunks of code", flush=True)
             return
         self._flaky = frozenset(proven.check.flaky)
         self._times.append(monotonic() - start)

@@ -8,6 +8,7 @@ stopped was not for nothing.
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -203,7 +204,7 @@ class Prover:
         self._update(
             place,
             kind=kind or self._findings.evidence[place].kind,
-            needed="same" if is_gone else ablation.needed,
+            needed="removed" if is_gone else ablation.needed,
             by_tests=ablation.by_tests,
             message=ablation.message,
             is_confirmed=ablation.is_confirmed,
@@ -214,15 +215,13 @@ class Prover:
 
     async def _ask_old_tests(self, old_and_new: OldAndNewTests, places: Iterable[Place]) -> None:
         """Name the old tests that fail because of a hunk which no test of today notices."""
-        for path, hunk in places:
-            evidence = self._findings.evidence[path, hunk]
-            is_open = (evidence.kind, evidence.needed) == ("code", "unnoticed")
-            if (
-                is_open
-                and monotonic() <= self._deadline
-                and (tests := await old_and_new.find_broken_by(path, self._hunks[path, hunk]))
-            ):
-                self._update((path, hunk), needed="old_tests", by_tests=tests, depends_on=())
+        for place in places:
+            evidence = self._findings.evidence[place]
+            is_open = evidence.kind == "code" and evidence.needed in ("unnoticed", "removed")
+            if not is_open or place in self._findings.known or monotonic() > self._deadline:
+                continue
+            if tests := await old_and_new.find_broken_by(place[0], self._hunks[place]):
+                self._update(place, needed="old_tests", by_tests=tests, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:
         """Return True if a file or whole definitions are gone, which a test that is gone with them would miss."""
@@ -252,25 +251,32 @@ class Prover:
     # small changes of lines
 
     async def _tell_same(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
-        """Tell a hunk that changes nothing which tests can see from one that they do not look at. What is only added is
-        something new, which they do not see."""
-        for place, execution in executions.items():
-            evidence = self._findings.evidence[place]
-            is_open = (
-                (evidence.kind, evidence.needed) == ("code", "unnoticed")
-                and place not in self._findings.known
-                and not evidence.group
-            )
-            lines = self._read_lines(place)
-            if not is_open or not execution.in_tests or not any(map(str.strip, lines.old)) or is_small_edit(lines):
+        """Tell hunks that change nothing which tests can see from those that they do not look at: code that was written
+        anew. What is only added is something new, which they do not see."""
+        for ids, places in self._list_unnoticed(executions).items():
+            group = [place for place in executions if place[1] in ids]
+            lines = [self._read_lines(place) for place in group]
+            is_new = not any(line.strip() for hunk in lines for line in hunk.old)
+            if is_new or all(map(is_small_edit, lines)) or not any(executions[place].in_tests for place in group):
                 continue
             results = list[Ablation]()
-            for mutation in self._draw(place, execution):
-                if monotonic() > self._deadline:
-                    return
-                results.append(await self._try_mutation(ablator, place, mutation))
+            for place in group:
+                for mutation in self._draw(place, executions[place]):
+                    if monotonic() > self._deadline:
+                        return
+                    results.append(await self._try_mutation(ablator, place, mutation))
             if results and all(result.needed not in ("unnoticed", "unknown") for result in results):
-                self._update(place, needed="same")
+                for place in places:
+                    self._update(place, needed="same")
+
+    def _list_unnoticed(self, places: Iterable[Place]) -> Mapping[frozenset[str], list[Place]]:
+        """Return the hunks of code that nothing notices, by the ids of those that were taken out with them."""
+        unnoticed = defaultdict[frozenset[str], list[Place]](list)
+        for place in places:
+            evidence = self._findings.evidence[place]
+            if (evidence.kind, evidence.needed) == ("code", "unnoticed") and place not in self._findings.known:
+                unnoticed[frozenset(evidence.group or (place[1],))].append(place)
+        return unnoticed
 
     async def _change_lines(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
         """Change lines of hunks that are needed; those first whose lack has only broken something."""
@@ -325,6 +331,10 @@ class Prover:
     async def _try_mutation(self, ablator: Ablator, place: Place, mutation: Mutation) -> Ablation:
         """Change a line, and return what the check does then."""
         text, evidence = self._texts[place[0]], self._findings.evidence[place]
+        change = (mutation.line, mutation.old, mutation.new)
+        for mutant in evidence.mutants:  # that were tried with other hunks
+            if (mutant.line, mutant.old, mutant.new) == change:
+                return Ablation(needed="used" if mutant.is_noticed else "unnoticed")
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
         tests = self._base.record.find_tests(place[0], [mutation.line]) - {IMPORT, ANY_TEST}
         result = await ablator.try_variant(variant, tests)

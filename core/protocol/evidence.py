@@ -13,7 +13,7 @@ HunkKind = Literal[
     "steering", "binary", "data",
 ]  # fmt: skip
 Executed = Literal["all", "part", "import", "none", "unknown"]
-Needed = Literal["checked", "used", "hangs", "same", "old_tests", "unnoticed", "unknown"]
+Needed = Literal["checked", "used", "hangs", "same", "removed", "old_tests", "unnoticed", "unknown"]
 
 
 class Mutant(Struct, frozen=True, kw_only=True):
@@ -33,8 +33,9 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     a uniform edit, whose `substitution` it is. `executed`: which of its lines ran in the tests (`import`: only outside
     of any), `not_run` the others, `tests` in how many. `needed`: what the check did without it: a test failed by an
     assertion (`checked`), something crashed (`used`), it never ended, or nothing failed; `same` = nothing failed, but
-    each small change of its lines was noticed, so that it may well behave as before, or (without `mutants`) whole
-    definitions are gone; `old_tests` = nothing failed, but tests as they were before the change fail with it.
+    each small change of its lines, or of those of its group, was noticed, so that it may well behave as before;
+    `removed` = nothing failed, and whole definitions are gone; `old_tests` = nothing failed, but tests as they were
+    before the change fail with it.
     `by_tests` failed first, with `message`. `is_confirmed`: that nothing failed was seen with the whole check.
     `group`: the hunks that had to be taken out with it. `unknown`: why it was not looked into, "" = it was.
     `depends_on`: the changed files on whose text the runs about it depended, () = all. `is_stale`: one of them was

@@ -222,13 +222,14 @@ def judge_code(evidence: HunkEvidence) -> Judgement:
 _NEEDED_WORDS: Final[Mapping[str, tuple[Word, str, str]]] = {
     "used": ("used", "used, not checked", "something crashes"),
     "hangs": ("used", "used, not checked", "the check never ends"),
+    "removed": ("folded", "removed", "all tests pass"),
     "old_tests": ("changed", "only old tests notice", "all tests pass"),
     "same": ("folded", "behaves as before", "all tests pass, and they fail when its lines are changed"),
 }
 
 
 def _judge_needed(evidence: HunkEvidence) -> Judgement:
-    if evidence.needed == "same" and not evidence.mutants:
+    if evidence.needed == "removed":
         return _judge_removal(evidence)
     word, text, outcome = _NEEDED_WORDS[evidence.needed]
     loss = f"{_describe_removal(evidence)}, {outcome}"
@@ -497,6 +498,7 @@ _NEED_WORDS: Final[Mapping[str, str]] = {
     "used": "something crashes before a test compares anything",
     "hangs": "the check never ends",
     "old_tests": "nothing fails; with it, tests as they were before this change do",
+    "removed": "nothing fails; whole definitions are gone",
     "same": "nothing fails, but each small change of its lines was noticed",
 }
 

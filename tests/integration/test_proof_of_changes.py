@@ -222,7 +222,7 @@ async def test_a_hunk_that_only_a_deleted_test_notices_names_that_test(project):
     guard, *others = (hunk for hunk in proven.hunks if hunk.kind == "code")
     test = "tests/test_price.py::test_empty"
     assert (guard.needed, guard.by_tests, proven.check.broken_old) == ("old_tests", (test,), (test,))
-    assert {hunk.needed for hunk in others} == {"unnoticed", "same"}  # though alone they lack each other's names
+    assert {hunk.needed for hunk in others} == {"same"}  # though alone one lacks the other's name
 
 
 DECORATED = """\

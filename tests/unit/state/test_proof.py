@@ -81,6 +81,11 @@ def prove(*hunks: HunkEvidence, check: CheckEvidence = CHECK) -> ProofState:
             {"needed": "old_tests", "executed": "all", "by_tests": (LIMIT,)},
             *("only old tests notice", "with it, test_limit fails in the old version", "without it, all tests pass"),
         ),
+        (
+            {"needed": "same", "group": ("h", "i")},
+            "behaves as before",
+            *["without it and 1 other hunk, all tests pass, and they fail when its lines are changed"] * 2,
+        ),
         ({"executed": "none", "not_run": (11, 12, 14)}, "never ran", "no test reaches lines 11-12, 14", ""),
         (
             {"executed": "none", "needed": "unnoticed"},
@@ -257,6 +262,6 @@ def test_without_a_check_nothing_is_known():
 
 @pytest.mark.parametrize(("contract", "word"), [("", "folded"), ("price_of is gone", "unnoticed")])
 def test_definitions_that_are_gone_are_folded_unless_their_name_was_public(contract, word):
-    judgement = judge_hunk(CHANGE, HUNK, evidence(needed="same", contract=contract), CHECK)
+    judgement = judge_hunk(CHANGE, HUNK, evidence(needed="removed", contract=contract), CHECK)
     assert (judgement.word, judgement.text, judgement.detail) == (word, "removed", "no test misses it")
     assert not judgement.is_proven
