@@ -220,7 +220,8 @@ class Prover:
             is_open = evidence.kind == "code" and evidence.needed in ("unnoticed", "removed")
             if not is_open or place in self._findings.known or monotonic() > self._deadline:
                 continue
-            if tests := await old_and_new.find_broken_by(place[0], self._hunks[place]):
+            group = [other for other in self._hunks if other[1] in evidence.group] or [place]
+            if tests := await old_and_new.find_broken_by(self._collect(group)):
                 self._update(place, needed="old_tests", by_tests=tests, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:

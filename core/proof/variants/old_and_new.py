@@ -8,7 +8,7 @@ may be that one: then it is named with the hunk.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -75,33 +75,38 @@ class OldAndNewTests:
         result = await self._runs.run(_revert({**self._old, **self._code}), tests=names, seconds=self._seconds)
         return tuple(name for name in names if name in result.record.passed_tests)
 
-    async def find_broken_by(self, path: str, hunk: Hunk) -> tuple[str, ...]:
-        """Return the old tests that fail because of a hunk: they pass without it, or it alone makes them fail. Raises
-        `AgentTuiError`."""
-        if not self._broken_old or path not in self._code:
+    async def find_broken_by(self, hunks: Mapping[str, Sequence[Hunk]]) -> tuple[str, ...]:
+        """Return the old tests that fail because of hunks, by path: they pass without them, or these alone make them
+        fail. Raises `AgentTuiError`."""
+        changed = {path: text for path, text in self._code.items() if hunks.get(path)}
+        if not self._broken_old or not changed:
             return ()
-        without = {**_revert(self._old), path: self._code[path].take_out([hunk])}
+        without = _revert(self._old) | {path: text.take_out(hunks[path]) for path, text in changed.items()}
         result = await self._runs.run(without, tests=self._broken_old, seconds=self._seconds)
         if passed := self._broken_old & result.record.passed_tests:
             return tuple(sorted(passed))
-        others = [other for other in self._code[path].change.hunks if other.id != hunk.id]
-        alone = {**_revert({**self._old, **self._code}), path: self._code[path].take_out(others)}
+        ids = {hunk.id for own in hunks.values() for hunk in own}
+        others = {path: [hunk for hunk in text.change.hunks if hunk.id not in ids] for path, text in self._code.items()}
+        alone = _revert(self._old) | {path: text.take_out(others[path]) for path, text in self._code.items()}
         result = await self._runs.run(alone, tests=self._broken_old, seconds=self._seconds)
         failures = [end for end in result.record.failures if end.test in self._broken_old]
-        return tuple(sorted(end.test for end in failures if not self._is_of_others(end, path, hunk)))
+        return tuple(sorted(end.test for end in failures if not self._is_of_others(end, others)))
 
-    def _is_of_others(self, end: TestEnd, path: str, hunk: Hunk) -> bool:
-        """Return True if a test fails since the hunk needs something that another hunk brings."""
+    def _is_of_others(self, end: TestEnd, others: Mapping[str, Sequence[Hunk]]) -> bool:
+        """Return True if a test fails since something is missing that other hunks bring."""
         name = find_missing_name(end.message)
         if end.kind in _UNPARSED or not name:
             return end.kind in _UNPARSED
+        pattern = re.compile(rf"\b{re.escape(name)}\b")
         return any(
-            re.search(rf"\b{re.escape(name)}\b", line)
-            for other_path, text in self._code.items()
-            for other in text.change.hunks
-            if (other_path, other.id) != (path, hunk.id)
-            for line in text.pending.decode("utf-8", "replace").split("\n")[other.new_start - 1 :][: other.new_lines]
+            pattern.search(line)
+            for path, hunks in others.items()
+            for hunk in hunks
+            for line in self._read_lines(path)[hunk.new_start - 1 :][: hunk.new_lines]
         )
+
+    def _read_lines(self, path: str) -> list[str]:
+        return self._code[path].pending.decode("utf-8", "replace").split("\n")
 
 
 def _judge_new(result: VariantResult, changed_tests: frozenset[str], broken_old: tuple[str, ...]) -> OldAndNew:
