@@ -59,6 +59,8 @@ ABOUT: Final = {
     "roster": "The subagents of a turn.",
     "best": "Three candidates of one prompt, side by side.",
     "review": "What the agent changed, in one scroll; each hunk is judged by a key.",
+    "proof": "What the project's own tests say of each hunk.",
+    "proof-list": "The same as a list, in the order in which the hunks are worth reading.",
     "editor": "A hunk, edited in place.",
     "conflict": "The user and the agent have both changed a line.",
     "commit": "A commit of what was accepted, and nothing else.",
