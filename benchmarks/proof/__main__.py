@@ -77,17 +77,25 @@ class Clone:
         return self._git("log", "-1", "--format=%h %s", commit).decode().strip()[:70]
 
 
-class Silent:
-    """Hears of evidence, and needs only the end of it."""
+class Clock:
+    """Hears of evidence, and keeps the seconds until the last hunk got its word; small changes come after that."""
+
+    def __init__(self) -> None:
+        self._start, self._judged = monotonic(), set[str]()
+        self.seconds = 0.0
 
     def report_hunk(self, evidence: HunkEvidence) -> None:
-        pass
+        if evidence.kind == "code" and evidence.needed != "unknown" and evidence.hunk not in self._judged:
+            self._judged.add(evidence.hunk)
+            self.seconds = monotonic() - self._start
 
     def report_check(self, evidence: CheckEvidence) -> None:
         pass
 
 
-async def prove(root: Path, files: Files, command: str, budget: ProofBudget) -> tuple[ProvenChange, list[ChangedText]]:
+async def prove(
+    root: Path, files: Files, command: str, budget: ProofBudget, clock: Clock | None = None
+) -> tuple[ProvenChange, list[ChangedText]]:
     """Prove a change in a session of its own."""
     engine = Engine(root, options=EngineOptions(watch=False, trust=True, preload=False))
     try:
@@ -101,7 +109,7 @@ async def prove(root: Path, files: Files, command: str, budget: ProofBudget) -> 
         runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))
         try:
             await runs.open()
-            return await Prover(texts, runs, command, budget, Silent()).prove(), texts
+            return await Prover(texts, runs, command, budget, clock or Clock()).prove(), texts
         finally:
             await runs.close()
     finally:
@@ -186,14 +194,16 @@ class Evaluation:
                 await self._try_commit(clone, commit)
         self._print()
 
-    async def _prove(self, clone: Clone, files: Files) -> tuple[ProvenChange, list[ChangedText]]:
+    async def _prove(
+        self, clone: Clone, files: Files, clock: Clock | None = None
+    ) -> tuple[ProvenChange, list[ChangedText]]:
         budget = ProofBudget(seconds=self._options.seconds, flaky=self._flaky)
-        return await prove(clone.root, files, self._options.check, budget)
+        return await prove(clone.root, files, self._options.check, budget, clock)
 
     async def _try_commit(self, clone: Clone, commit: str) -> None:
         files = clone.read_change(commit)
-        start = monotonic()
-        proven, texts = await self._prove(clone, files)
+        start, clock = monotonic(), Clock()
+        proven, texts = await self._prove(clone, files, clock)
         codes = [hunk for hunk in proven.hunks if hunk.kind == "code"]
         if proven.check.problem or not codes:
             print(f"left out: {clone.describe(commit)}: {proven.check.problem or 'no code'}", flush=True)
@@ -208,7 +218,8 @@ class Evaluation:
         alarms = [f"{_describe(texts, hunk)} {hunk.executed} {hunk.needed}" for hunk in codes if is_flagged(hunk)]
         self._alarms += [f"{clone.describe(commit)}: {alarm}" for alarm in alarms]
         words = Counter(hunk.needed for hunk in codes)
-        counts = f"{len(codes)} hunks, {len(alarms)} flagged, {self._times[-1]:.0f} s, {proven.check.runs} runs"
+        seconds = f"{self._times[-1]:.0f} s (words after {clock.seconds:.0f} s, one run {proven.check.seconds:.1f} s)"
+        counts = f"{len(codes)} hunks, {len(alarms)} flagged, {seconds}, {proven.check.runs} runs"
         print(f"{clone.describe(commit)}: {counts}, {dict(words)} {proven.check.flaky[:3]}", flush=True)
         for hunk in codes:
             print(f"     {_describe(texts, hunk)} {hunk.executed} {hunk.needed} {hunk.unknown} {hunk.message[:60]}")
