@@ -260,14 +260,15 @@ class Prover:
             is_new = not any(line.strip() for hunk in lines for line in hunk.old)
             if is_new or all(map(is_small_edit, lines)) or not any(executions[place].in_tests for place in group):
                 continue
-            results = list[Ablation]()
+            results = {place: list[Ablation]() for place in group}
             for place in group:
                 for mutation in self._draw(place, executions[place]):
                     if monotonic() > self._deadline:
                         return
-                    results.append(await self._try_mutation(ablator, place, mutation))
-            if results and all(result.needed not in ("unnoticed", "unknown") for result in results):
-                for place in places:
+                    results[place].append(await self._try_mutation(ablator, place, mutation))
+            for place in places:
+                own = results[place] or [result for other in group for result in results[other]]
+                if own and all(result.needed not in ("unnoticed", "unknown") for result in own):
                     self._update(place, needed="same")
 
     def _list_unnoticed(self, places: Iterable[Place]) -> Mapping[frozenset[str], list[Place]]:
