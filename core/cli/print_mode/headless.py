@@ -440,7 +440,7 @@ class _PrintRun:
         changes = list_changes(view.state.changes)
         end = await prove_pending(self._engine, view, cmd.ChangesProve(session=self._session))
         lines = [*format_proof(view.state.review.proof, changes), *([f"! {end.reason}"] if end.reason else [])]
-        sys.stderr.writelines(f"{escape_text(line)}\n" for line in lines)
+        self._printer.notify(map(escape_text, lines))
 
     async def _accept(self, view: SessionView) -> tuple[str, ...]:
         """Prove what is pending if that is wanted, and accept what `--accept` names. Returns the paths written."""
@@ -459,10 +459,11 @@ class _PrintRun:
         """Print every change that `--accept` named and that is still pending, with the reason. `events`: the errors."""
         errors = collect_errors(events)
         patterns = self._arguments.accept
-        for change in list_changes(state.changes):
-            if ACCEPT_ALL in patterns or _is_wanted(change, patterns):
-                line = format_left(format_change_path(change), explain_left(change, errors, "accept"))
-                sys.stderr.write(f"! {to_one_line(line)}\n")
+        left = [
+            change for change in list_changes(state.changes) if ACCEPT_ALL in patterns or _is_wanted(change, patterns)
+        ]
+        reasons = [format_left(format_change_path(one), explain_left(one, errors, "accept")) for one in left]
+        self._printer.notify(f"! {to_one_line(reason)}" for reason in reasons)
 
     async def _write_trajectory(self) -> bool:
         """Write the file of `--trajectory`, however the turn has ended. Returns False if that failed."""

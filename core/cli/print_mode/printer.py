@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NoReturn, Protocol, TextIO
@@ -27,6 +27,7 @@ from core.state.loops import format_loop
 from core.text.counting import count, format_size
 from core.text.display_names import HIDDEN, display_name, to_one_line
 from core.text.exposure import expose_text
+from core.text.markup import choose_fence
 from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding, ResponseUsage
 
@@ -41,11 +42,14 @@ RETRIES = 2  # prompts that report the problem to the model
 
 
 class Printer(Protocol):
-    """`event` is called for every event, then `end` once; `count_down` shows a person how long a wait still takes."""
+    """`event` is called for every event, then `end` once; `count_down` shows a person how long a wait still takes,
+    `notify` prints lines between the answer and its end."""
 
     def event(self, envelope: ev.Envelope) -> None: ...
 
     def count_down(self, seconds: int) -> None: ...
+
+    def notify(self, lines: Iterable[str]) -> None: ...
 
     def end(self, response: Response) -> None: ...
 
@@ -138,6 +142,7 @@ class TextPrinter:
         self._spoke = False
         self._counting = False  # the cursor is in the count-down line
         self._open = False  # the cursor is behind text, on a terminal that shows both streams
+        self._is_ended = True  # the text on `out` ends with its line
 
     def count_down(self, seconds: int) -> None:
         """Overwrite the count-down line on a terminal; elsewhere the line of the attempt is enough."""
@@ -215,6 +220,7 @@ class TextPrinter:
             if text is not None:
                 self._over = False
                 self._out.write(text)
+                self._is_ended = False
                 self._open = self._live and self._tty and not text.endswith("\n")
             elif self._spoke:
                 self._out.write("\n\n")
@@ -255,9 +261,7 @@ class TextPrinter:
             self._print_notes(describe_cost(event))
 
     def _fence(self, document: str, head: str, content: str) -> None:
-        mark = "```"
-        while mark in content:
-            mark += "`"
+        mark = choose_fence(content)
         self._put(document, None)
         self._put(document, escape_text(f"{mark}{head}\n{content.rstrip()}\n{mark}"))
 
@@ -270,13 +274,22 @@ class TextPrinter:
             self._over = False
         self._err.flush()
 
-    def end(self, response: Response) -> None:
+    def notify(self, lines: Iterable[str]) -> None:
+        self._end_text()
+        self._err.writelines(f"{line}\n" for line in lines)
+        self._err.flush()
+
+    def _end_text(self) -> None:
+        """End the line of the text, so that what follows on either stream begins one."""
         self._end_count()
         self._release()
-        if self._spoke and (self._open or not (self._live and self._tty)):
+        if self._spoke and not self._is_ended and (self._open or not (self._live and self._tty)):
             self._out.write("\n")
-            self._open = False
+        self._open, self._is_ended = False, True
         self._out.flush()
+
+    def end(self, response: Response) -> None:
+        self._end_text()
         meta = response.metadata
         if response.status == "error" and not response.id:
             self._print_notes(*_describe_failure(response))
@@ -360,6 +373,9 @@ class JsonPrinter:
     def count_down(self, seconds: int) -> None:
         """Print nothing: the count-down is for people."""
 
+    def notify(self, lines: Iterable[str]) -> None:
+        self._err.writelines(f"{line}\n" for line in lines)
+
     def end(self, response: Response) -> None:
         write_json(json.dumps(msgspec.to_builtins(response), indent=2, ensure_ascii=False), self._out)
         self._out.flush()
@@ -379,6 +395,9 @@ class StreamPrinter:
 
     def count_down(self, seconds: int) -> None:
         """Print nothing: the event that began the wait has its length."""
+
+    def notify(self, lines: Iterable[str]) -> None:
+        self._err.writelines(f"{line}\n" for line in lines)
 
     def end(self, response: Response) -> None:
         self._write_line(encode_record({"type": "result", "response": response}))

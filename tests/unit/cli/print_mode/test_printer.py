@@ -50,3 +50,17 @@ def test_a_pipe_gets_the_words_as_they_are():
 def test_an_attempt_is_counted_only_where_it_is_one(attempt, delay, told):
     event = ev.StepRetried(step=1, attempt=attempt, delay_ms=delay, message="It is full.")
     assert printed(event) == f"! It is full. {told}\n"
+
+
+@pytest.mark.parametrize("text", ["Done.", "Done.\n"])
+@pytest.mark.parametrize("screen", [Terminal, io.StringIO], ids=["terminal", "pipe"])
+def test_a_report_before_the_end_begins_a_line_and_the_end_adds_none(text, screen):
+    stream = screen()
+    printer = TextPrinter(stream, stream)
+    for seq, event in enumerate(words(text)):
+        printer.event(ev.Envelope(session="s", seq=seq, at=0, event=event))
+    printer.notify(["Check: 2 tests passed", "Hunks: 1 checked"])
+    printer.notify(["! a.py: not accepted"])
+    report = "Check: 2 tests passed\nHunks: 1 checked\n! a.py: not accepted\n"
+    assert stream.getvalue() in (f"Done.\n{report}", f"Done.\n\n{report}")
+    assert not (screen is Terminal and "\n\n" in stream.getvalue())
