@@ -214,14 +214,19 @@ class Prover:
         )
 
     async def _ask_old_tests(self, old_and_new: OldAndNewTests, places: Iterable[Place]) -> None:
-        """Name the old tests that fail because of a hunk which no test of today notices."""
+        """Name the old tests that fail because of a hunk: any of them where no test of today notices it, and else those
+        that are gone."""
         for place in places:
             evidence = self._findings.evidence[place]
-            is_open = evidence.kind == "code" and evidence.needed in ("unnoticed", "removed")
+            is_open = evidence.kind == "code" and evidence.needed != "unknown"
             if not is_open or place in self._findings.known or monotonic() > self._deadline:
                 continue
+            is_noticed = evidence.needed not in ("unnoticed", "removed")
             group = [other for other in self._hunks if other[1] in evidence.group] or [place]
-            if tests := await old_and_new.find_broken_by(self._collect(group)):
+            tests = await old_and_new.find_broken_by(self._collect(group), only_gone=is_noticed)
+            if tests and is_noticed:
+                self._update(place, lost_tests=tests, depends_on=())
+            elif tests:
                 self._update(place, needed="old_tests", by_tests=tests, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:

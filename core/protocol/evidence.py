@@ -36,6 +36,7 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     each small change of its lines, or of those of its group, was noticed, so that it may well behave as before;
     `removed` = nothing failed, and whole definitions are gone; `old_tests` = nothing failed, but tests as they were
     before the change fail with it.
+    `lost_tests`: tests that fail with it and that the change has taken away, though others check it.
     `by_tests` failed first, with `message`. `is_confirmed`: that nothing failed was seen with the whole check.
     `group`: the hunks that had to be taken out with it. `unknown`: why it was not looked into, "" = it was.
     `depends_on`: the changed files on whose text the runs about it depended, () = all. `is_stale`: one of them was
@@ -55,6 +56,7 @@ class HunkEvidence(Struct, frozen=True, kw_only=True):
     needed: Needed = "unknown"
     by_tests: tuple[str, ...] = ()
     message: str = ""
+    lost_tests: tuple[str, ...] = ()
     is_confirmed: bool = False
     group: tuple[str, ...] = ()
     mutants: tuple[Mutant, ...] = ()

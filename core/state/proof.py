@@ -204,6 +204,16 @@ def _judge_kind(change: Change, evidence: HunkEvidence) -> Judgement:
 
 def judge_code(evidence: HunkEvidence) -> Judgement:
     """Return what the evidence of a hunk of code says by itself, in words."""
+    judgement = _judge_need(evidence)
+    if not evidence.lost_tests:
+        return judgement
+    verb = "fails" if len(set(evidence.lost_tests)) == 1 else "fail"
+    detail = f"with it, {list_tests(evidence.lost_tests)} {verb}, deleted here"
+    loss = " · ".join(filter(None, (judgement.loss, detail)))
+    return Judgement("changed", f"{judgement.text}, test gone", detail, loss=loss)
+
+
+def _judge_need(evidence: HunkEvidence) -> Judgement:
     if evidence.needed == "checked":
         return _judge_checked(evidence)
     if evidence.needed in _NEEDED_WORDS:
@@ -464,6 +474,7 @@ def iterate_judgements(proof: ProofState, changes: Iterable[Change]) -> Iterator
 def explain_hunk(evidence: HunkEvidence) -> list[tuple[str, str]]:
     """Return all that is known of a hunk as rows of a name and a text, in plain words."""
     rows = [("tests", "\n".join(evidence.by_tests)), ("message", evidence.message)]
+    rows.append(("lost tests", "\n".join(evidence.lost_tests)))
     rows.append(("runs it", count("test", evidence.tests) if evidence.tests else ""))
     rows.append(("executed", _EXECUTED_WORDS[evidence.executed]))
     plural = "line" if len(evidence.not_run) == 1 else "lines"

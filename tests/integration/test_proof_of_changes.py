@@ -225,6 +225,20 @@ async def test_a_hunk_that_only_a_deleted_test_notices_names_that_test(project):
     assert {hunk.needed for hunk in others} == {"same"}  # though alone one lacks the other's name
 
 
+async def test_a_hunk_that_tests_notice_still_names_the_deleted_test_that_fails_with_it(project):
+    (project / "shop/price.py").write_text(GUARDED)
+    (project / "tests/test_price.py").write_text(GUARD_TESTS)
+    pending = GUARDED.replace(
+        '    if not text:\n        return "none"\n    return name(text)', "    return 2 * name(text)"
+    )
+    tests = GUARD_TESTS.partition("\n\ndef test_empty")[0].replace('== "a"', '== "aa"')
+    async with changed(project, {"shop/price.py": pending, "tests/test_price.py": tests}) as change:
+        proven = await change.prove()
+    (label,) = (hunk for hunk in proven.hunks if hunk.kind == "code")
+    assert (label.needed, label.by_tests) == ("checked", ("tests/test_price.py::test_label",))
+    assert label.lost_tests == ("tests/test_price.py::test_empty",)  # and not the one that expects something else
+
+
 DECORATED = """\
 def reads(function):
     function.kinds = list(function.__annotations__.values())

@@ -75,22 +75,28 @@ class OldAndNewTests:
         result = await self._runs.run(_revert({**self._old, **self._code}), tests=names, seconds=self._seconds)
         return tuple(name for name in names if name in result.record.passed_tests)
 
-    async def find_broken_by(self, hunks: Mapping[str, Sequence[Hunk]]) -> tuple[str, ...]:
+    async def find_broken_by(self, hunks: Mapping[str, Sequence[Hunk]], *, only_gone: bool = False) -> tuple[str, ...]:
         """Return the old tests that fail because of hunks, by path: they pass without them, or these alone make them
-        fail. Raises `AgentTuiError`."""
+        fail. `only_gone`: of those that the change has taken away. Raises `AgentTuiError`."""
         changed = {path: text for path, text in self._code.items() if hunks.get(path)}
-        if not self._broken_old or not changed:
+        tests = self._list_gone() if only_gone else self._broken_old
+        if not tests or not changed:
             return ()
         without = _revert(self._old) | {path: text.take_out(hunks[path]) for path, text in changed.items()}
-        result = await self._runs.run(without, tests=self._broken_old, seconds=self._seconds)
-        if passed := self._broken_old & result.record.passed_tests:
+        result = await self._runs.run(without, tests=tests, seconds=self._seconds)
+        if passed := tests & result.record.passed_tests:
             return tuple(sorted(passed))
         ids = {hunk.id for own in hunks.values() for hunk in own}
         others = {path: [hunk for hunk in text.change.hunks if hunk.id not in ids] for path, text in self._code.items()}
         alone = _revert(self._old) | {path: text.take_out(others[path]) for path, text in self._code.items()}
-        result = await self._runs.run(alone, tests=self._broken_old, seconds=self._seconds)
-        failures = [end for end in result.record.failures if end.test in self._broken_old]
+        result = await self._runs.run(alone, tests=tests, seconds=self._seconds)
+        failures = [end for end in result.record.failures if end.test in tests]
         return tuple(sorted(end.test for end in failures if not self._is_of_others(end, others)))
+
+    def _list_gone(self) -> frozenset[str]:
+        """Return the old tests whose function passes no more under its name; its parameters may be others."""
+        names = {test.partition("[")[0] for test in self._base.passed_tests}
+        return frozenset(test for test in self._broken_old if test.partition("[")[0] not in names)
 
     def _is_of_others(self, end: TestEnd, others: Mapping[str, Sequence[Hunk]]) -> bool:
         """Return True if a test fails since something is missing that other hunks bring."""

@@ -86,6 +86,12 @@ def prove(*hunks: HunkEvidence, check: CheckEvidence = CHECK) -> ProofState:
             "behaves as before",
             *["without it and 1 other hunk, all tests pass, and they fail when its lines are changed"] * 2,
         ),
+        ({"needed": "removed"}, "removed", "no test misses it", "without it, all tests pass"),
+        (
+            {"needed": "checked", "by_tests": (LIMIT,), "lost_tests": (TOTAL,)},
+            *("checked, test gone", "with it, test_total fails, deleted here"),
+            "without it, test_limit fails · with it, test_total fails, deleted here",
+        ),
         ({"executed": "none", "not_run": (11, 12, 14)}, "never ran", "no test reaches lines 11-12, 14", ""),
         (
             {"executed": "none", "needed": "unnoticed"},
