@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from pathlib import Path
 
 import pytest
@@ -125,11 +125,15 @@ class Changed:
 
 
 @contextlib.asynccontextmanager
-async def changed(project: Path, files: Mapping[str, str], command: str = CHECK) -> AsyncIterator[Changed]:
+async def changed(
+    project: Path, files: Mapping[str, str], command: str = CHECK, deleted: Collection[str] = ()
+) -> AsyncIterator[Changed]:
     async with session_in(project) as (engine, name):
         session = engine._sessions[name]
         for path, text in files.items():
             session.shadow.write(path, text.encode())
+        for path in deleted:
+            session.shadow.delete(path)
         await session.terminal.find_box()
         texts = [
             ChangedText(change, session.shadow.read_base(change), session.shadow.read(path) or b"")
@@ -223,6 +227,19 @@ async def test_a_hunk_that_only_a_deleted_test_notices_names_that_test(project):
     test = "tests/test_price.py::test_empty"
     assert (guard.needed, guard.by_tests, proven.check.broken_old) == ("old_tests", (test,), (test,))
     assert {hunk.needed for hunk in others} == {"same"}  # though alone one lacks the other's name
+
+
+async def test_a_module_that_is_gone_with_its_tests_names_those(project):
+    (project / "shop/old.py").write_text(GUARDED)
+    (project / "tests/test_old.py").write_text(GUARD_TESTS.replace("shop.price", "shop.old"))
+    (project / "tests/test_price.py").write_text(TESTS)
+    async with changed(project, FILES, deleted=("shop/old.py", "tests/test_old.py")) as change:
+        proven = await change.prove()
+    (module,) = (hunk for hunk in proven.hunks if hunk.path == "shop/old.py")
+    assert (module.needed, module.by_tests) == (
+        "old_tests",
+        ("tests/test_old.py::test_empty", "tests/test_old.py::test_label"),
+    )
 
 
 async def test_a_hunk_that_tests_notice_still_names_the_deleted_test_that_fails_with_it(project):

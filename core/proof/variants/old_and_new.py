@@ -66,14 +66,16 @@ class OldAndNewTests:
         return _judge_new(result, changed_tests, broken_old)
 
     async def _find_broken_old(self) -> tuple[str, ...]:
-        """Return the old tests that fail over the new code, and not over the old."""
+        """Return the old tests that fail over the new code, and not over the old: of a file that can't be imported over
+        the new code all."""
         result = await self._runs.run(_revert(self._old), files=self._old, seconds=self._seconds)
-        broken = (end.test for end in result.record.failures if find_file(end.test, self._old))
-        names = tuple(dict.fromkeys(broken))
-        if not names:
+        broken = {end.test for end in result.record.failures if find_file(end.test, self._old)}
+        if not broken:
             return ()
-        result = await self._runs.run(_revert({**self._old, **self._code}), tests=names, seconds=self._seconds)
-        return tuple(name for name in names if name in result.record.passed_tests)
+        files = {_get_file(test) for test in broken if "::" in test} | (broken & set(self._old))
+        result = await self._runs.run(_revert({**self._old, **self._code}), files=files, seconds=self._seconds)
+        passed = result.record.passed_tests
+        return tuple(sorted(test for test in passed if test in broken or _get_file(test) in broken))
 
     async def find_broken_by(self, hunks: Mapping[str, Sequence[Hunk]], *, only_gone: bool = False) -> tuple[str, ...]:
         """Return the old tests that fail because of hunks, by path: they pass without them, or these alone make them
