@@ -59,6 +59,22 @@ async def cancel_tasks(tasks: Iterable[asyncio.Task[Any]], *, limit: float | Non
         await asyncio.wait(waiting, timeout=limit)
 
 
+async def run_each(work: Callable[[A], Coroutine[Any, Any, None]], arguments: Iterable[A], *, at_once: int) -> None:
+    """Run `work` with each argument, begun in their order and so many at once. The first exception, or a cancellation,
+    stops all of them."""
+    waiting = iter(arguments)
+
+    async def go_on() -> None:
+        for argument in waiting:
+            await work(argument)
+
+    tasks = [asyncio.ensure_future(go_on()) for _ in range(at_once)]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        await cancel_tasks(tasks)
+
+
 async def finish_in_thread(work: Callable[[A], T], argument: A) -> T:
     """Run `work` in a thread and return its result.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import random
 import resource
@@ -17,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -93,10 +94,9 @@ class Clock:
         pass
 
 
-async def prove(
-    root: Path, files: Files, command: str, budget: ProofBudget, clock: Clock | None = None
-) -> tuple[ProvenChange, list[ChangedText]]:
-    """Prove a change in a session of its own."""
+@contextlib.asynccontextmanager
+async def open_runs(root: Path, files: Files, command: str) -> AsyncIterator[tuple[VariantRuns, list[ChangedText]]]:
+    """Make a change pending in a session of its own, and open runs of a check over it."""
     engine = Engine(root, options=EngineOptions(watch=False, trust=True, preload=False))
     try:
         ack = await engine.submit(cmd.SessionOpen(model="scripted/none"))
@@ -109,11 +109,19 @@ async def prove(
         runs = VariantRuns(session.terminal.host, changes, parse_command(command), list_recorded(texts))
         try:
             await runs.open()
-            return await Prover(texts, runs, command, budget, clock or Clock()).prove(), texts
+            yield runs, texts
         finally:
             await runs.close()
     finally:
         await engine.close()
+
+
+async def prove(
+    root: Path, files: Files, command: str, budget: ProofBudget, clock: Clock | None = None
+) -> tuple[ProvenChange, list[ChangedText]]:
+    """Prove a change."""
+    async with open_runs(root, files, command) as (runs, texts):
+        return await Prover(texts, runs, command, budget, clock or Clock()).prove(), texts
 
 
 def read_texts(session: object) -> list[ChangedText]:

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.proof.__main__ import Clone, prove
+from benchmarks.proof.__main__ import Clone, open_runs, prove
 from benchmarks.proof.faults import Fault, Files, seed
 from core.clock import monotonic
 from core.proof.hunk_classes import ChangedText
@@ -28,6 +28,7 @@ from core.state.proof_text import describe_check, list_proof_rows
 
 FAULTS = 3
 SCREEN = 36  # rows
+_HANGS = 10.0  # times as long as without the fault
 _RUN = ProofBudget(seconds=1.0, hunks=0, with_mutants=False)
 
 
@@ -40,9 +41,10 @@ def read_merge(clone: Clone, commit: str) -> Files:
 
 
 async def choose_faults(
-    clone: Clone, files: Files, texts: Sequence[ChangedText], options: argparse.Namespace
+    clone: Clone, files: Files, texts: Sequence[ChangedText], seconds: float, options: argparse.Namespace
 ) -> tuple[Files, list[Fault]]:
-    """Return the change with faults in it that leave the check green, each in a file of its own."""
+    """Return the change with faults in it that leave the check green, each in a file of its own. `seconds`: those of a
+    run of the check."""
     source, chosen = random.Random(options.seed), list[Fault]()
     for _ in range(options.tries):
         if len(chosen) == FAULTS:
@@ -54,8 +56,9 @@ async def choose_faults(
             if fault.kind != "small fault, its own tests" or not is_new_file or fault.place is None:
                 continue
             trial = {**files, fault.place[0]: fault.files[fault.place[0]]}
-            proven, _ = await prove(clone.root, trial, options.check, _RUN)
-            if proven.check.tests and not proven.check.failing and not proven.check.problem:  # and it has ended
+            async with open_runs(clone.root, trial, options.check) as (runs, _):
+                result = await runs.run(is_brief=True, seconds=seconds * _HANGS)
+            if result.is_green:
                 files, chosen = trial, [*chosen, fault]
                 print(f"seeded: {fault.place[0]}:{fault.place[1]} {fault.old} -> {fault.new}", flush=True)
             break
@@ -101,7 +104,7 @@ async def review(options: argparse.Namespace) -> None:
         print(clone.describe(options.commit), flush=True)
         proven, texts = await prove(clone.root, files, options.check, _RUN)
         print(f"check: {proven.check.tests} tests, {proven.check.seconds:.1f} s {proven.check.problem}", flush=True)
-        files, faults = await choose_faults(clone, files, texts, options)
+        files, faults = await choose_faults(clone, files, texts, proven.check.seconds, options)
         start = monotonic()
         budget = ProofBudget(seconds=options.seconds, hunks=10_000)
         proven, texts = await prove(clone.root, files, options.check, budget)
@@ -116,7 +119,7 @@ def main() -> None:
     parser.add_argument("--check", default="python -m pytest -q")
     parser.add_argument("--seconds", type=float, default=600.0, help="the budget of the proof")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--tries", type=int, default=12)
+    parser.add_argument("--tries", type=int, default=40)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as state:
         for name in ("STATE", "CONFIG", "CACHE"):

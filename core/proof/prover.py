@@ -22,7 +22,7 @@ from core.proof.findings import Findings, ProofReport
 from core.proof.hunk_classes import ChangedText
 from core.proof.runs.executed_lines import HunkExecution, find_execution, list_executable_lines
 from core.proof.runs.records import ANY_TEST, IMPORT
-from core.proof.runs.variant_runs import VariantRuns
+from core.proof.runs.variant_runs import AT_ONCE, VariantRuns
 from core.proof.variants.ablation import Ablation, Ablator
 from core.proof.variants.base_runs import BaseRun, run_base
 from core.proof.variants.canary import choose_canaries, is_noticed
@@ -33,6 +33,7 @@ from core.protocol.evidence import CheckEvidence, HunkEvidence, Mutant
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
 from core.shell.verification.steering_files import is_test_file
+from core.tasks import run_each
 
 LONG_SUITE: Final = 60.0  # seconds: a longer one is not run for each hunk
 MOST_HUNKS: Final = 25
@@ -156,12 +157,18 @@ class Prover:
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
         ablator = Ablator(self._runs, self._base, is_test_file)
         places = [place for place in executions if place not in self._findings.known]
-        for index, place in enumerate(sorted(places, key=lambda place: self._rank(place, executions[place]))):
-            if index >= self._budget.hunks or monotonic() > self._deadline:
+        ranked = sorted(places, key=lambda place: self._rank(place, executions[place]))
+        for place in ranked[self._budget.hunks :]:
+            self._update(place, unknown=OUT_OF_TIME)
+
+        async def take_out(place: Place) -> None:
+            if monotonic() > self._deadline:
                 self._update(place, unknown=OUT_OF_TIME)
             else:
                 await self._take_out(ablator, place, executions)
-        await self._ask_old_tests(old_and_new, executions)
+
+        await run_each(take_out, ranked[: self._budget.hunks], at_once=AT_ONCE)
+        await run_each(lambda place: self._ask_old_tests(old_and_new, place), executions, at_once=AT_ONCE)
         if self._budget.with_mutants:
             await self._tell_same(ablator, executions)
             await self._change_lines(ablator, executions)
@@ -213,21 +220,20 @@ class Prover:
             depends_on=self._findings.find_dependencies(ablation.by_tests, self._base.record),
         )
 
-    async def _ask_old_tests(self, old_and_new: OldAndNewTests, places: Iterable[Place]) -> None:
+    async def _ask_old_tests(self, old_and_new: OldAndNewTests, place: Place) -> None:
         """Name the old tests that fail because of a hunk: any of them where no test of today notices it, and else those
         that are gone."""
-        for place in places:
-            evidence = self._findings.evidence[place]
-            is_open = evidence.kind == "code" and evidence.needed != "unknown"
-            if not is_open or place in self._findings.known or monotonic() > self._deadline:
-                continue
-            is_noticed = evidence.needed not in ("unnoticed", "removed")
-            group = [other for other in self._hunks if other[1] in evidence.group] or [place]
-            tests = await old_and_new.find_broken_by(self._collect(group), only_gone=is_noticed)
-            if tests and is_noticed:
-                self._update(place, lost_tests=tests, depends_on=())
-            elif tests:
-                self._update(place, needed="old_tests", by_tests=tests, depends_on=())
+        evidence = self._findings.evidence[place]
+        is_open = evidence.kind == "code" and evidence.needed != "unknown"
+        if not is_open or place in self._findings.known or monotonic() > self._deadline:
+            return
+        is_noticed = evidence.needed not in ("unnoticed", "removed")
+        group = [other for other in self._hunks if other[1] in evidence.group] or [place]
+        tests = await old_and_new.find_broken_by(self._collect(group), only_gone=is_noticed)
+        if tests and is_noticed:
+            self._update(place, lost_tests=tests, depends_on=())
+        elif tests:
+            self._update(place, needed="old_tests", by_tests=tests, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:
         """Return True if a file or whole definitions are gone, which a test that is gone with them would miss."""
@@ -273,7 +279,7 @@ class Prover:
                     results[place].append(await self._try_mutation(ablator, place, mutation))
             for place in places:
                 own = results[place] or [result for other in group for result in results[other]]
-                if own and all(result.needed not in ("unnoticed", "unknown") for result in own):
+                if own and all(map(_is_noticed, own)):
                     self._update(place, needed="same")
 
     def _list_unnoticed(self, places: Iterable[Place]) -> Mapping[frozenset[str], list[Place]]:
@@ -287,22 +293,24 @@ class Prover:
 
     async def _change_lines(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
         """Change lines of hunks that are needed; those first whose lack has only broken something."""
-        drawn = 0
-        for place in sorted(executions, key=lambda place: self._findings.evidence[place].needed != "used"):
+        left = MOST_MUTANTS
+
+        async def change(place: Place) -> None:
+            nonlocal left
             evidence = self._findings.evidence[place]
             if evidence.needed not in ("checked", "used") or evidence.mutants:
-                continue
-            noticed = list[tuple[Mutation, Ablation]]()
-            mutations = [*self._draw_removals(place, executions[place]), *self._draw(place, executions[place])]
-            for mutation in mutations:
-                if drawn >= MOST_MUTANTS or monotonic() > self._deadline:
+                return
+            results = list[tuple[Mutation, Ablation]]()
+            for mutation in (*self._draw_removals(place, executions[place]), *self._draw(place, executions[place])):
+                if not left or monotonic() > self._deadline:
                     return
-                drawn += 1
-                noticed.append((mutation, await self._try_mutation(ablator, place, mutation)))
-            if evidence.needed == "used" and all(
-                result.needed not in ("unnoticed", "unknown") for _, result in noticed
-            ):
-                self._raise_to_checked(place, noticed)
+                left -= 1
+                results.append((mutation, await self._try_mutation(ablator, place, mutation)))
+            if evidence.needed == "used" and all(_is_noticed(result) for _, result in results):
+                self._raise_to_checked(place, results)
+
+        places = sorted(executions, key=lambda place: self._findings.evidence[place].needed != "used")
+        await run_each(change, places, at_once=AT_ONCE)
 
     def _raise_to_checked(self, place: Place, noticed: Sequence[tuple[Mutation, Ablation]]) -> None:
         """A hunk without which something breaks is checked if a test notices that its lines are changed."""
@@ -345,6 +353,7 @@ class Prover:
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
         tests = self._base.record.find_tests(place[0], [mutation.line]) - {IMPORT, ANY_TEST}
         result = await ablator.try_variant(variant, tests)
+        evidence = self._findings.evidence[place]
         is_noticed = result.needed != "unnoticed"
         # That a value is not missed is no gap: one may be assigned only to be on the safe side.
         if result.needed != "unknown" and (is_noticed or not mutation.is_loss):
@@ -376,3 +385,7 @@ class Prover:
         text, hunk = self._texts[place[0]], self._hunks[place]
         old, new = (data.decode("utf-8", "replace").split("\n") for data in (text.base, text.pending))
         return HunkLines(old[hunk.old_start - 1 :][: hunk.old_lines], new[hunk.new_start - 1 :][: hunk.new_lines])
+
+
+def _is_noticed(ablation: Ablation) -> bool:
+    return ablation.needed not in ("unnoticed", "unknown")

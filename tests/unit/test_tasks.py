@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from core.tasks import TaskOwner, cancel_tasks, is_loop_running
+from core.tasks import TaskOwner, cancel_tasks, is_loop_running, run_each
 
 
 async def test_what_an_owner_started_is_busy_until_it_ends_and_ends_when_it_is_cancelled():
@@ -58,3 +58,41 @@ async def test_a_task_that_does_not_end_is_waited_for_no_longer_than_the_limit()
 
 def test_without_a_loop_nothing_can_be_started():
     assert not is_loop_running()
+
+
+async def test_so_many_run_at_once_and_begin_in_their_order():
+    running, most, begun = 0, 0, list[int]()
+
+    async def work(number: int) -> None:
+        nonlocal running, most
+        begun.append(number)
+        running += 1
+        most = max(most, running)
+        await asyncio.sleep(0)
+        running -= 1
+
+    await run_each(work, range(7), at_once=3)
+    assert (begun, most, running) == ([*range(7)], 3, 0)
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_failure_and_a_cancellation_stop_all_of_them(is_cancelled):
+    stopped, both_run = list[int](), asyncio.Event()
+
+    async def work(number: int) -> None:
+        if number == 2:
+            both_run.set()
+            if not is_cancelled:
+                raise ValueError(number)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.append(number)
+
+    task = asyncio.ensure_future(run_each(work, (1, 2, 3), at_once=2))
+    await both_run.wait()
+    if is_cancelled:
+        task.cancel()
+    with pytest.raises(asyncio.CancelledError if is_cancelled else ValueError):
+        await task
+    assert stopped == ([1, 2] if is_cancelled else [1])

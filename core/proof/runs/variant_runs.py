@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -35,6 +36,8 @@ _ENVIRONMENT: Final = {
     "CI": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+# Each run has a network, a `/tmp` and layers of its own, so two don't meet.
+AT_ONCE: Final = 2 if (os.cpu_count() or 1) > 1 else 1
 # Whatever else the machine does comes first; a session of processes may have a priority of its own.
 _BACK: Final = "{ renice -n 15 -p $$; echo 15 >/proc/$$/autogroup; } >/dev/null 2>&1\n"
 _NO_TESTS: Final = 5  # pytest's exit code
@@ -124,7 +127,7 @@ class VariantRuns:
         files. `is_brief`: only until the first failure; `has_lines`: the executed lines are recorded. A check that
         takes no names runs whole. Cancelling it stops what runs. Raises `AgentTuiError` if it can't be started."""
         paths = self._paths if has_lines else ()
-        directory = RecordDirectory(self._directory / "record", self._host.workspace.root, paths)
+        directory = RecordDirectory(self._directory / new_id("record"), self._host.workspace.root, paths)
         await finish_in_thread(lambda left_out: directory.prepare(tests, left_out), self.left_out)
         wanted = {*files, *(test.partition("::")[0] for test in tests)} if self.check.takes_files else set[str]()
         environment = self._host.build_environment()
@@ -136,10 +139,13 @@ class VariantRuns:
             writable=((directory.location, directory.location),),
         )
         command = _BACK + self.check.build(wanted, is_brief=is_brief)
-        result = await self._layer.run(command, lambda _: None, options)
-        self.count += 1
-        self.seconds += result.duration_ms / 1000
-        return VariantResult(result, await asyncio.to_thread(self._read, directory, result))
+        try:
+            result = await self._layer.run(command, lambda _: None, options)
+            self.count += 1
+            self.seconds += result.duration_ms / 1000
+            return VariantResult(result, await asyncio.to_thread(self._read, directory, result))
+        finally:
+            await finish_in_thread(remove_tree, directory.location)
 
     def _build_coverage(self, directory: RecordDirectory) -> dict[str, str]:
         """Return the variable that makes Node write what it executed."""

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from core.proof.hunk_classes import ChangedText
 from core.proof.runs.records import RunRecord
-from core.proof.runs.variant_runs import VariantResult, VariantRuns
+from core.proof.runs.variant_runs import AT_ONCE, VariantResult, VariantRuns
+from core.tasks import run_each
 
 NO_TESTS: Final = "The check ran no test."
 UNSEEN_TESTS: Final = "The check says that tests passed, but none was seen to run."
@@ -53,7 +54,13 @@ async def run_base(
     """Run the check as often as it takes. `suite_seconds`: what takes longer is not looked into; `flaky`: those that
     are known, None = a second run tells. `runs` leaves out from now on what has to be. Raises `AgentTuiError`."""
     limit = suite_seconds * _RECORDING
-    first = await runs.run(has_lines=True, seconds=limit)
+    results = dict[bool, VariantResult]()
+
+    async def run(has_lines: bool) -> None:
+        results[has_lines] = await runs.run(has_lines=has_lines, seconds=limit)
+
+    await run_each(run, (True, False) if flaky is None else (True,), at_once=AT_ONCE)
+    first = results[True]
     if first.result.timed_out:
         return BaseRun(seconds=limit, unknown=SLOW.format(suite_seconds))
     failing = frozenset(end.test for end in first.record.failures)
@@ -61,7 +68,7 @@ async def run_base(
         return BaseRun(failing=failing, problem=problem)
     unknown = ""
     if flaky is None:
-        second = await runs.run(seconds=limit)
+        second = results[False]
         flaky = _find_flaky(first, second)
         is_unsteady = _differ_wholly(first, second, flaky) or (flaky and not runs.check.records_tests)
         unknown = UNSTEADY if is_unsteady else ""
