@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -100,10 +101,15 @@ class Prover:
         self._findings.report_all()
         await self._run_base()
         self._deadline = monotonic() + self._budget.seconds
+        old_and_new = self._prepare_old_and_new()
         if self._can_go_on():
-            await self._try_canaries()
+            steps: list[Callable[[], Coroutine[Any, Any, None]]] = [
+                self._try_canaries,
+                partial(self._compare, old_and_new),
+            ]
+            await run_each(lambda step: step(), steps, at_once=AT_ONCE)
         if self._can_go_on():
-            await self._look_into_hunks(await self._compare_old_and_new())
+            await self._look_into_hunks(old_and_new)
         else:
             unknown = self._base.unknown or PROBLEM
             for place in self._findings.list_places("code"):
@@ -141,13 +147,14 @@ class Prover:
         if canaries:
             self._findings.update_check(canary="missed", problem=PROVES_NOTHING)
 
-    async def _compare_old_and_new(self) -> OldAndNewTests:
+    def _prepare_old_and_new(self) -> OldAndNewTests:
         tests = {path: text for path, text in self._texts.items() if self._findings.get_kind(path) == "test"}
         code = {path: text for path, text in self._texts.items() if self._findings.get_kind(path) == "code"}
-        old_and_new = OldAndNewTests(tests, code, self._base.record, self._runs, self._base.limit)
+        return OldAndNewTests(tests, code, self._base.record, self._runs, self._base.limit)
+
+    async def _compare(self, old_and_new: OldAndNewTests) -> None:
         sides = await old_and_new.compare()
         self._findings.update_check(broken_old=sides.broken_old, red_new=sides.red_new, green_new=sides.green_new)
-        return old_and_new
 
     # the hunks
 
