@@ -54,13 +54,7 @@ async def run_base(
     """Run the check as often as it takes. `suite_seconds`: what takes longer is not looked into; `flaky`: those that
     are known, None = a second run tells. `runs` leaves out from now on what has to be. Raises `AgentTuiError`."""
     limit = suite_seconds * _RECORDING
-    results = dict[bool, VariantResult]()
-
-    async def run(has_lines: bool) -> None:
-        results[has_lines] = await runs.run(has_lines=has_lines, seconds=limit)
-
-    await run_each(run, (True, False) if flaky is None else (True,), at_once=AT_ONCE)
-    first = results[True]
+    first, second = await _run_text(runs, limit, is_twice=flaky is None)
     if first.result.timed_out:
         return BaseRun(seconds=limit, unknown=SLOW.format(suite_seconds))
     failing = frozenset(end.test for end in first.record.failures)
@@ -68,7 +62,6 @@ async def run_base(
         return BaseRun(failing=failing, problem=problem)
     unknown = ""
     if flaky is None:
-        second = results[False]
         flaky = _find_flaky(first, second)
         is_unsteady = _differ_wholly(first, second, flaky) or (flaky and not runs.check.records_tests)
         unknown = UNSTEADY if is_unsteady else ""
@@ -90,6 +83,17 @@ async def run_base(
         problem=problem,
         unknown=unknown,
     )
+
+
+async def _run_text(runs: VariantRuns, seconds: float, *, is_twice: bool) -> tuple[VariantResult, VariantResult]:
+    """Run the check over the text with its lines recorded, and beside that once more if it is to run twice."""
+    results = dict[bool, VariantResult]()
+
+    async def run(has_lines: bool) -> None:
+        results[has_lines] = await runs.run(has_lines=has_lines, seconds=seconds)
+
+    await run_each(run, (True, False) if is_twice else (True,), at_once=AT_ONCE)
+    return results[True], results[not is_twice]
 
 
 def _find_problem(runs: VariantRuns, first: VariantResult) -> str:
