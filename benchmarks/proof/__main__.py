@@ -86,7 +86,8 @@ class Clock:
         self.seconds = 0.0
 
     def report_hunk(self, evidence: HunkEvidence) -> None:
-        if evidence.kind == "code" and evidence.needed != "unknown" and evidence.hunk not in self._judged:
+        is_judged = evidence.kind != "code" or judge_code(evidence).word != "unknown"
+        if is_judged and evidence.hunk not in self._judged:
             self._judged.add(evidence.hunk)
             self.seconds = monotonic() - self._start
 

@@ -93,6 +93,7 @@ class Prover:
         self._hunks = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
         self._deadline = 0.0
         self._base = BaseRun()
+        self._executions = dict[Place, HunkExecution]()
 
     async def prove(self) -> ProvenChange:
         """Prove what the budget allows; cancelling stops it. Raises `AgentTuiError` if nothing can be run."""
@@ -103,13 +104,10 @@ class Prover:
         self._deadline = monotonic() + self._budget.seconds
         old_and_new = self._prepare_old_and_new()
         if self._can_go_on():
-            steps: list[Callable[[], Coroutine[Any, Any, None]]] = [
-                self._try_canaries,
-                partial(self._compare, old_and_new),
-            ]
-            await run_each(lambda step: step(), steps, at_once=AT_ONCE)
+            steps: list[Callable[[], Coroutine[Any, Any, None]]] = [self._begin, partial(self._compare, old_and_new)]
+            await run_each(lambda step: step(), steps, at_once=len(steps))
         if self._can_go_on():
-            await self._look_into_hunks(old_and_new)
+            await self._look_further(old_and_new)
         else:
             unknown = self._base.unknown or PROBLEM
             for place in self._findings.list_places("code"):
@@ -158,28 +156,40 @@ class Prover:
 
     # the hunks
 
-    async def _look_into_hunks(self, old_and_new: OldAndNewTests) -> None:
-        executions = await asyncio.to_thread(self._find_executions, self._findings.list_places("code"))
-        for place, execution in executions.items():
+    async def _begin(self) -> None:
+        """Try the canary; if it is noticed, take each hunk out."""
+        await self._try_canaries()
+        if not self._can_go_on():
+            return
+        self._executions = await asyncio.to_thread(self._find_executions, self._findings.list_places("code"))
+        for place, execution in self._executions.items():
             self._update(place, executed=execution.executed, not_run=execution.not_run, tests=len(execution.tests))
-        ablator = Ablator(self._runs, self._base, is_test_file)
-        places = [place for place in executions if place not in self._findings.known]
-        ranked = sorted(places, key=lambda place: self._rank(place, executions[place]))
-        for place in ranked[self._budget.hunks :]:
-            self._update(place, unknown=OUT_OF_TIME)
+        await self._take_out_each(lambda execution: execution.executed != "none")
 
-        async def take_out(place: Place) -> None:
-            if monotonic() > self._deadline:
-                self._update(place, unknown=OUT_OF_TIME)
-            else:
-                await self._take_out(ablator, place, executions)
-
-        await run_each(take_out, ranked[: self._budget.hunks], at_once=AT_ONCE)
+    async def _look_further(self, old_and_new: OldAndNewTests) -> None:
+        """Look into what needs the words of all hunks: what never ran, old tests, small changes of lines, and data."""
+        await self._take_out_each(lambda execution: execution.executed == "none")
+        ablator, executions = Ablator(self._runs, self._base, is_test_file), self._executions
         await run_each(lambda place: self._ask_old_tests(old_and_new, place), executions, at_once=AT_ONCE)
         if self._budget.with_mutants:
             await self._tell_same(ablator, executions)
             await self._change_lines(ablator, executions)
         await self._look_into_data(ablator)
+
+    async def _take_out_each(self, is_wanted: Callable[[HunkExecution], bool]) -> None:
+        """Take these hunks out in the order in which they are worth it. What never ran has its word without that."""
+        executions = self._executions
+        places = [place for place in executions if place not in self._findings.known]
+        places.sort(key=lambda place: self._rank(place, executions[place]))
+        ablator, in_budget = Ablator(self._runs, self._base, is_test_file), {*places[: self._budget.hunks]}
+
+        async def take_out(place: Place) -> None:
+            if place in in_budget and monotonic() <= self._deadline:
+                await self._take_out(ablator, place, executions)
+            elif executions[place].executed != "none":
+                self._update(place, unknown=OUT_OF_TIME)
+
+        await run_each(take_out, [place for place in places if is_wanted(executions[place])], at_once=AT_ONCE)
 
     async def _take_out(self, ablator: Ablator, place: Place, executions: Mapping[Place, HunkExecution]) -> None:
         """Take a hunk out; if that only breaks other code, with those that need it."""

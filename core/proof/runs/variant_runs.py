@@ -36,8 +36,9 @@ _ENVIRONMENT: Final = {
     "CI": "1",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
-# Each run has a network, a `/tmp` and layers of its own, so two don't meet.
-AT_ONCE: Final = 2 if (os.cpu_count() or 1) > 1 else 1
+# Each run has a network, a `/tmp` and layers of its own, so they don't meet. Half of the processors are left alone.
+_PROCESSORS: Final = os.cpu_count() or 1
+AT_ONCE: Final = min(_PROCESSORS, max(2, min(4, _PROCESSORS // 2)))
 # Whatever else the machine does comes first; a session of processes may have a priority of its own.
 _BACK: Final = "{ renice -n 15 -p $$; echo 15 >/proc/$$/autogroup; } >/dev/null 2>&1\n"
 _NO_TESTS: Final = 5  # pytest's exit code
@@ -99,6 +100,7 @@ class VariantRuns:
         self._paths = tuple(paths)
         self._directory = host.directory / new_id("proof")
         self._layer = CleanLayer(host, text, LayerStore(self._directory / "layers"))
+        self._slots = asyncio.Semaphore(AT_ONCE)
         self.left_out = frozenset[str]()
         self.count = 0
         self.seconds = 0.0
@@ -124,11 +126,11 @@ class VariantRuns:
         seconds: float,
     ) -> VariantResult:
         """Run the check, or only some of its tests or those of some files, over the text with other content in some
-        files. `is_brief`: only until the first failure; `has_lines`: the executed lines are recorded. A check that
-        takes no names runs whole. Cancelling it stops what runs. Raises `AgentTuiError` if it can't be started."""
+        files. At most `AT_ONCE` runs go on at once, the others wait. `is_brief`: only until the first failure;
+        `has_lines`: the executed lines are recorded. A check that takes no names runs whole. Cancelling it stops what
+        runs. Raises `AgentTuiError` if it can't be started."""
         paths = self._paths if has_lines else ()
         directory = RecordDirectory(self._directory / new_id("record"), self._host.workspace.root, paths)
-        await finish_in_thread(lambda left_out: directory.prepare(tests, left_out), self.left_out)
         wanted = {*files, *(test.partition("::")[0] for test in tests)} if self.check.takes_files else set[str]()
         environment = self._host.build_environment()
         options = CleanRunOptions(
@@ -139,13 +141,15 @@ class VariantRuns:
             writable=((directory.location, directory.location),),
         )
         command = _BACK + self.check.build(wanted, is_brief=is_brief)
-        try:
-            result = await self._layer.run(command, lambda _: None, options)
-            self.count += 1
-            self.seconds += result.duration_ms / 1000
-            return VariantResult(result, await asyncio.to_thread(self._read, directory, result))
-        finally:
-            await finish_in_thread(remove_tree, directory.location)
+        async with self._slots:
+            await finish_in_thread(lambda left_out: directory.prepare(tests, left_out), self.left_out)
+            try:
+                result = await self._layer.run(command, lambda _: None, options)
+                self.count += 1
+                self.seconds += result.duration_ms / 1000
+                return VariantResult(result, await asyncio.to_thread(self._read, directory, result))
+            finally:
+                await finish_in_thread(remove_tree, directory.location)
 
     def _build_coverage(self, directory: RecordDirectory) -> dict[str, str]:
         """Return the variable that makes Node write what it executed."""
