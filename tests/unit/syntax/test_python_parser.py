@@ -15,8 +15,12 @@ from core.syntax.flaws import find_flaws, find_new_flaws
 from core.syntax.python_parser import find_compile_error, is_parsed_by_python, parse_python, parse_python_expression
 
 CORE = Path(__file__).parents[3] / "core"
-# The one that runs in the box, in a process and a thread of its own.
-OUTSIDE = {"core/sandbox/inside/python_driver.py", "core/sandbox/inside/program_driver.py"}
+# They run in the box, in processes of their own: the last in the Python of the project's tests, whose code it is.
+OUTSIDE = {
+    "core/sandbox/inside/python_driver.py",
+    "core/sandbox/inside/program_driver.py",
+    "core/proof/inside/agent_tui_lines.py",
+}
 BIG = "".join(
     f"def f{number}(a, *, b=[{{'x': (1, 2, {number})}}]):\n    return [a for a in b if a]\n" for number in range(100)
 )
