@@ -197,7 +197,8 @@ def _covers(hunk: Hunk, line: int) -> bool:
 
 
 def _judge_kind(change: Change, evidence: HunkEvidence) -> Judgement:
-    is_proven = evidence.kind in _ACCEPTED_KINDS and change.operation != "delete"
+    is_static = evidence.needed == "unknown"  # what only no test notices is to be read
+    is_proven = is_static and evidence.kind in _ACCEPTED_KINDS and change.operation != "delete"
     detail = evidence.substitution if evidence.kind == "uniform" else ""
     return Judgement("folded", _KIND_WORDS[evidence.kind][0], detail, is_proven=is_proven)
 

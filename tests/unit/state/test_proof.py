@@ -271,3 +271,9 @@ def test_definitions_that_are_gone_are_folded_unless_their_name_was_public(contr
     judgement = judge_hunk(CHANGE, HUNK, evidence(needed="removed", contract=contract), CHECK)
     assert (judgement.word, judgement.text, judgement.detail) == (word, "removed", "no test misses it")
     assert not judgement.is_proven
+
+
+@pytest.mark.parametrize(("needed", "is_proven"), [("unknown", True), ("unnoticed", False)])
+def test_annotations_that_only_no_test_notices_are_folded_and_not_accepted_unread(needed, is_proven):
+    judgement = judge_hunk(CHANGE, HUNK, evidence(kind="types", needed=needed), CHECK)
+    assert (judgement.word, judgement.is_proven) == ("folded", is_proven)
