@@ -17,7 +17,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -28,6 +28,7 @@ from msgspec.structs import replace
 
 from core.errors import ContentLost, PathRefused, StateError
 from core.filesystem.atomic_write import replace_file
+from core.filesystem.file_attributes import make_time_distinct
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.overlay_support import make_whiteout
 from core.filesystem.removal import remove_path, remove_tree
@@ -364,13 +365,16 @@ class PendingLayer:
         directory = self._layers.location
         replace_file(directory / _RECORD, msgspec.json.encode(record.forget_layer()), durable=False)
         due = self._due & new_record.nodes.keys()
+        old = record
         if record.name and not self._layers.open_layers:
             name = record.name
         else:
             name = f"pending-{os.urandom(6).hex()}"
             (directory / name).mkdir(mode=0o755)
             record = self._link_retained(record, name, new_record, due)
-        draft = _LayerDraft(directory / name, record, self._contents, self._ready)
+        draft = _LayerDraft(
+            directory / name, record, self._contents, self._ready, lambda path: self._find_replaced(old, path)
+        )
         draft.write(new_record, due)
         for _, leftover in self._ready.values():
             remove_path(leftover)
@@ -383,6 +387,15 @@ class PendingLayer:
                 if path.name != name and path.is_dir():
                     remove_tree(path)
         return final_record
+
+    def _find_replaced(self, record: PendingRecord, path: str) -> os.stat_result | None:
+        """Return what commands saw at a path: the layer's file, else the project's."""
+        with suppress(OSError, PathRefused):
+            if record.name and path in record.entries:
+                return get_layer_path(self._layers.location / record.name, path).lstat()
+            with self._tree.workspace.open_parent(path) as (above, name):
+                return os.stat(name, dir_fd=above, follow_symlinks=False)
+        return None
 
     def _link_retained(
         self, record: PendingRecord, name: str, new_record: PendingRecord, due: Collection[str]
@@ -432,6 +445,7 @@ class _LayerDraft(Struct, eq=False):
     held: PendingRecord
     contents: Contents
     ready: Mapping[str, tuple[_Node, Path]]
+    find_replaced: Callable[[str], os.stat_result | None]
 
     def write(self, new_record: PendingRecord, due: Collection[str]) -> None:
         """Remove entries, create others, then set the modes; `due`: unchanged entries to create again. Raises
@@ -462,7 +476,9 @@ class _LayerDraft(Struct, eq=False):
                 os.rmdir(name, dir_fd=above)
 
     def _put(self, path: str, state: _Node, modified_ns: int | None) -> None:
-        """Write a file; one that a command left preserves its time, which build tools compare."""
+        """Write a file; one that a command left preserves its time, which build tools compare. Others get a time that
+        tells them from the file that commands saw there."""
+        replaced = self.find_replaced(path) if modified_ns is None else None
         target = get_layer_path(self.top, path)
         temporary = self.top.with_name(f"{self.top.name}.new")
         remove_path(temporary)
@@ -480,6 +496,9 @@ class _LayerDraft(Struct, eq=False):
             temporary.chmod(state.mode)
             if modified_ns is not None:
                 os.utime(temporary, ns=(modified_ns, modified_ns))
+        if replaced is not None:
+            with open_parent(os.fsencode(temporary)) as (above, name):
+                make_time_distinct(above, name, replaced)
         temporary.replace(target)
 
 

@@ -270,3 +270,17 @@ def test_n29_commands_run_where_the_user_has_a_directory_again_that_was_replaced
     for path in list(old.state.changes):
         old.shadow.check_disk(path)
     assert output(old, "echo ran; cat lib/b.c").split("\n")[0] == "ran"
+
+
+def test_what_was_compiled_in_the_same_second_is_compiled_again(tmp_path):
+    review = ReviewCase(tmp_path)
+    review.put(".gitignore", b"__pycache__/\n")
+    before = review.put("tax.py", b"RATE = 1\n").stat().st_mtime_ns
+    check = "env -u PYTHONDONTWRITEBYTECODE python3 -c 'import tax; print(tax.RATE)'"
+    rates = [output(review, check).strip()]
+    for rate in (b"2", b"3", b"4"):
+        review.shadow.write("tax.py", b"RATE = %b\n" % rate)
+        rates.append(output(review, check).strip())
+    review.shadow.resolve("tax.py", (), "accept")
+    assert rates == ["1", "2", "3", "4"]
+    assert (review.root / "tax.py").stat().st_mtime_ns // 10**9 > before // 10**9
