@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from core.protocol import events as ev
 from core.protocol.renames import list_changes
 from core.state.proof import Judgement, iterate_judgements
 from tests.support.agent_case import Step, says
-from tests.support.checked import AUTO, write
+from tests.support.checked import AUTO, run, write
 from tests.support.configured import configured
 from tests.support.open_session import read_until, run_turn, session_in, submit
 from tests.support.proven import CHECK, NEW, OLD, OLD_TESTS, TESTS, WORK, make_proven_project
@@ -72,6 +73,17 @@ async def test_a_turn_without_a_check_starts_none_and_one_that_is_asked_for_know
         assert judgements["shop/price.py:1"].text == "documentation"
         assert judgements["shop/price.py:5"] is not None
         assert judgements["shop/price.py:5"].word == "unknown"
+
+
+async def test_tests_that_ran_in_a_command_that_is_no_check_on_its_own_are_named_with_the_reason(project):
+    check = run(f"{sys.executable} -m pytest -q")
+    async with after_turn(project, write("shop/price.py", NEW), check) as (engine, session):
+        [*_, end] = await prove(engine, session)
+        assert "starts a program from outside the project" in end.reason
+        assert "`commands.checks`" in end.reason
+        reply = await engine.submit(cmd.TurnSubmit(session=session, text="/bisect"))
+        assert isinstance(reply, cmd.Reject)
+        assert reply.message == end.reason
 
 
 async def test_an_edit_makes_stale_what_depended_on_it_and_the_rest_is_not_run_again(project):

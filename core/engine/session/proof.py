@@ -8,7 +8,7 @@ one of tests that ran in the session, else one that the configuration names as a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ from core.protocol.events import EvidenceRecorded, ProofFinished, ProofProgresse
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, FileState
+from core.shell.check_detection import detect_checks
 from core.shell.verification.clean_layer import NO_BOX
 from core.shell.verification.clean_run import list_acceptable_changes
 from core.shell.verification.single_check import NotACheck, SingleCheck, parse_checks
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "Nothing is pending, so there is nothing to prove."
 NO_CHECK: Final = "No tests have run in this session, and `commands.checks` names none."
+NOT_ALONE: Final = "`{command}` is not run again: it {reason}. If you trust it, name it in `commands.checks`."
 _PAUSE: Final = 0.25  # seconds between two reports
 
 
@@ -131,8 +133,9 @@ class _Proof:
         check_command = _choose_check(session)
         command = request.check or (check_command.command if check_command is not None else "")
         if not command:
-            self._check = replace(check, problem=NO_CHECK)
-            return NO_CHECK
+            problem = explain_no_check(session.state, session.settings.commands.checks)
+            self._check = replace(check, problem=problem)
+            return problem
         self.flush()
         return await self._prove(command, changes, chosen)
 
@@ -258,6 +261,17 @@ def find_proof_check(state: SessionState, patterns: Sequence[str]) -> SingleChec
     return next((check for pattern in configured for check in _parse(pattern, patterns, state)), None)
 
 
+def explain_no_check(state: SessionState, patterns: Sequence[str]) -> str:
+    """Return why `find_proof_check` finds none, as a sentence: no tests ran, or only in a command that is no check on
+    its own."""
+    for command in _list_commands(state):
+        result = detect_checks(command, 0, extra=patterns)
+        checks = parse_checks(command, patterns=patterns, workspace=state.workspace)
+        if result is not None and result.kind == "tests" and isinstance(checks, NotACheck):
+            return NOT_ALONE.format(command=" ".join(command.split()), reason=checks.reason)
+    return NO_CHECK
+
+
 def _is_part(check: SingleCheck) -> bool:
     """Return True if a check runs only some of the tests: selected ones, or those of files that it names."""
     words = (word.partition("::")[0] for word in check.command.split() if not word.startswith("-"))
@@ -266,9 +280,13 @@ def _is_part(check: SingleCheck) -> bool:
 
 def _list_test_checks(state: SessionState, patterns: Sequence[str]) -> Iterator[SingleCheck]:
     """Yield the checks of tests that ran in the session, the last one first."""
-    commands = (command for turn in reversed(state.turns) for command in reversed(turn.checks))
-    for command in dict.fromkeys(commands):
+    for command in _list_commands(state):
         yield from (check for check in _parse(command, patterns, state) if check.result.kind == "tests")
+
+
+def _list_commands(state: SessionState) -> Iterable[str]:
+    """Return the commands with checks that ran in the session, without repeats, the last one first."""
+    return dict.fromkeys(command for turn in reversed(state.turns) for command in reversed(turn.checks))
 
 
 def _parse(command: str, patterns: Sequence[str], state: SessionState) -> tuple[SingleCheck, ...]:

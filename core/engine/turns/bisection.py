@@ -17,7 +17,7 @@ from msgspec import Struct, field
 from core.agent.context.reminders import append_reminder
 from core.agent.context.turn_context import TurnContext
 from core.clock import monotonic
-from core.engine.session.proof import find_proof_check, find_refusal
+from core.engine.session.proof import explain_no_check, find_proof_check, find_refusal
 from core.engine.session.session import Session
 from core.errors import CommandRejected, ToolFailed
 from core.ids import new_id
@@ -37,7 +37,6 @@ MAX_OUTPUT: Final = 1_500  # characters of the end of a failed run
 MAX_NAMED: Final = 4  # files of one call
 MAX_LINES: Final = 40  # of the difference in one file
 NO_CALLS: Final = "No call of this session has changed a file."
-NO_CHECK: Final = "No tests have run in this session."
 HINT: Final = "Name the check: /bisect COMMAND"
 
 
@@ -92,7 +91,8 @@ async def prepare_bisection(session: Session, command: str) -> tuple[str, FileHi
     check = find_proof_check(session.state, session.settings.commands.checks)
     command = command or (check.command if check is not None else "")
     if not command:
-        raise CommandRejected(NO_CHECK, hint=HINT, code="no_check")
+        problem = explain_no_check(session.state, session.settings.commands.checks)
+        raise CommandRejected(problem, hint=HINT, code="no_check")
     session.log.flush()
     envelopes = list[ev.Envelope]()
     await asyncio.to_thread(session.log.read_all, envelopes.append)
