@@ -93,6 +93,7 @@ class Prover:
         self._hunks = {(text.change.path, hunk.id): hunk for text in texts for hunk in text.change.hunks}
         self._deadline = 0.0
         self._base = BaseRun()
+        self._ablator = Ablator(runs, self._base)
         self._executions = dict[Place, HunkExecution]()
 
     async def prove(self) -> ProvenChange:
@@ -124,7 +125,7 @@ class Prover:
     async def _run_base(self) -> None:
         budget = self._budget
         base = await run_base(self._runs, self._texts.values(), suite_seconds=budget.suite_seconds, flaky=budget.flaky)
-        self._base = base
+        self._base, self._ablator = base, Ablator(self._runs, base)
         self._findings.update_check(
             tests=len(base.tests),
             seconds=round(base.seconds, 2),
@@ -169,31 +170,31 @@ class Prover:
     async def _look_further(self, old_and_new: OldAndNewTests) -> None:
         """Look into what needs the words of all hunks: what never ran, old tests, small changes of lines, and data."""
         await self._take_out_each(lambda execution: execution.executed == "none")
-        ablator, executions = Ablator(self._runs, self._base, is_test_file), self._executions
-        await run_each(lambda place: self._ask_old_tests(old_and_new, place), executions, at_once=AT_ONCE)
+        groups = self._list_groups(self._executions)
+        await run_each(lambda group: self._ask_old_tests(old_and_new, *group), groups.items(), at_once=AT_ONCE)
         if self._budget.with_mutants:
-            await self._tell_same(ablator, executions)
-            await self._change_lines(ablator, executions)
-        await self._look_into_data(ablator)
+            await self._tell_same(self._executions)
+            await self._change_lines(self._executions)
+        await self._look_into_data()
 
     async def _take_out_each(self, is_wanted: Callable[[HunkExecution], bool]) -> None:
         """Take these hunks out in the order in which they are worth it. What never ran has its word without that."""
         executions = self._executions
         places = [place for place in executions if place not in self._findings.known]
         places.sort(key=lambda place: self._rank(place, executions[place]))
-        ablator, in_budget = Ablator(self._runs, self._base, is_test_file), {*places[: self._budget.hunks]}
+        in_budget = {*places[: self._budget.hunks]}
 
         async def take_out(place: Place) -> None:
             if place in in_budget and monotonic() <= self._deadline:
-                await self._take_out(ablator, place, executions)
+                await self._take_out(place, executions)
             elif executions[place].executed != "none":
                 self._update(place, unknown=OUT_OF_TIME)
 
         await run_each(take_out, [place for place in places if is_wanted(executions[place])], at_once=AT_ONCE)
 
-    async def _take_out(self, ablator: Ablator, place: Place, executions: Mapping[Place, HunkExecution]) -> None:
+    async def _take_out(self, place: Place, executions: Mapping[Place, HunkExecution]) -> None:
         """Take a hunk out; if that only breaks other code, with those that need it."""
-        result = await ablator.take_out(self._texts, self._collect([place]), executions[place])
+        result = await self._ablator.take_out(self._texts, self._collect([place]), executions[place])
         alone, group = result, [place]
         for _ in range(_ROUNDS):
             wider = self._widen(group, result) if result.needed == "used" else group
@@ -202,7 +203,7 @@ class Prover:
             group = wider
             tests = frozenset[str]().union(*(executions[other].tests for other in group if other in executions))
             execution = HunkExecution(executions[place].executed, tests)
-            result = await ablator.take_out(self._texts, self._collect(group), execution)
+            result = await self._ablator.take_out(self._texts, self._collect(group), execution)
         if len(group) > 1 and result.needed in ("checked", "unnoticed"):
             self._record(place, result, tuple(hunk for _, hunk in group))
         else:
@@ -237,20 +238,31 @@ class Prover:
             depends_on=self._findings.find_dependencies(ablation.by_tests, self._base.record),
         )
 
-    async def _ask_old_tests(self, old_and_new: OldAndNewTests, place: Place) -> None:
-        """Name the old tests that fail because of a hunk: any of them where no test of today notices it, and else those
-        that are gone."""
-        evidence = self._findings.evidence[place]
-        is_open = evidence.kind == "code" and evidence.needed != "unknown"
-        if not is_open or place in self._findings.known or monotonic() > self._deadline:
+    def _list_groups(self, places: Iterable[Place]) -> Mapping[frozenset[Place], list[Place]]:
+        """Return the hunks of code that were looked into, by all that were taken out with them, themselves among
+        them."""
+        groups = defaultdict[frozenset[Place], list[Place]](list)
+        for place in places:
+            evidence = self._findings.evidence[place]
+            if evidence.kind == "code" and evidence.needed != "unknown" and place not in self._findings.known:
+                group = frozenset(other for other in self._hunks if other[1] in evidence.group)
+                groups[group or frozenset((place,))].append(place)
+        return groups
+
+    async def _ask_old_tests(
+        self, old_and_new: OldAndNewTests, group: frozenset[Place], places: Sequence[Place]
+    ) -> None:
+        """Name the old tests that fail because of hunks which were taken out together: any of them where no test of
+        today notices it, and else those that are gone."""
+        if monotonic() > self._deadline:
             return
-        is_noticed = evidence.needed not in ("unnoticed", "removed")
-        group = [other for other in self._hunks if other[1] in evidence.group] or [place]
-        tests = await old_and_new.find_broken_by(self._collect(group), only_gone=is_noticed)
-        if tests and is_noticed:
-            self._update(place, lost_tests=tests, depends_on=())
-        elif tests:
-            self._update(place, needed="old_tests", by_tests=tests, depends_on=())
+        unnoticed = [place for place in places if self._findings.evidence[place].needed in ("unnoticed", "removed")]
+        tests = await old_and_new.find_broken_by(self._collect(group), only_gone=not unnoticed)
+        for place in places if tests else ():
+            if place in unnoticed:
+                self._update(place, needed="old_tests", by_tests=tests, depends_on=())
+            elif gone := tuple(test for test in tests if old_and_new.is_gone(test)):
+                self._update(place, lost_tests=gone, depends_on=())
 
     def _is_deletion(self, place: Place) -> bool:
         """Return True if a file or whole definitions are gone, which a test that is gone with them would miss."""
@@ -258,12 +270,12 @@ class Prover:
         base = text.base.decode("utf-8", "replace").split("\n")
         return text.change.operation == "delete" or is_deletion_of_definitions(place[0], base, hunk)
 
-    async def _look_into_data(self, ablator: Ablator) -> None:
+    async def _look_into_data(self) -> None:
         """Take changes of data out. That nothing fails says nothing of them: most are read by no test."""
         for place in self._findings.list_places("data"):
             if place in self._findings.known or monotonic() > self._deadline:
                 continue
-            result = await ablator.take_out(self._texts, self._collect([place]), HunkExecution())
+            result = await self._ablator.take_out(self._texts, self._collect([place]), HunkExecution())
             if result.needed not in ("unnoticed", "unknown"):
                 self._record(place, result, ())
 
@@ -279,36 +291,33 @@ class Prover:
 
     # small changes of lines
 
-    async def _tell_same(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
+    async def _tell_same(self, executions: Mapping[Place, HunkExecution]) -> None:
         """Tell hunks that change nothing which tests can see from those that they do not look at: code that was written
         anew. What is only added is something new, which they do not see."""
-        for ids, places in self._list_unnoticed(executions).items():
-            group = [place for place in executions if place[1] in ids]
+        for members, places in self._list_groups(executions).items():
+            group = [place for place in executions if place in members]
+            unnoticed = [place for place in places if self._findings.evidence[place].needed == "unnoticed"]
             lines = [self._read_lines(place) for place in group]
             is_new = not any(line.strip() for hunk in lines for line in hunk.old)
-            if is_new or all(map(is_small_edit, lines)) or not any(executions[place].in_tests for place in group):
+            if (
+                not unnoticed
+                or is_new
+                or all(map(is_small_edit, lines))
+                or not any(executions[place].in_tests for place in group)
+            ):
                 continue
             results = {place: list[Ablation]() for place in group}
             for place in group:
                 for mutation in self._draw(place, executions[place]):
                     if monotonic() > self._deadline:
                         return
-                    results[place].append(await self._try_mutation(ablator, place, mutation))
-            for place in places:
+                    results[place].append(await self._try_mutation(place, mutation))
+            for place in unnoticed:
                 own = results[place] or [result for other in group for result in results[other]]
                 if own and all(map(_is_noticed, own)):
                     self._update(place, needed="same")
 
-    def _list_unnoticed(self, places: Iterable[Place]) -> Mapping[frozenset[str], list[Place]]:
-        """Return the hunks of code that nothing notices, by the ids of those that were taken out with them."""
-        unnoticed = defaultdict[frozenset[str], list[Place]](list)
-        for place in places:
-            evidence = self._findings.evidence[place]
-            if (evidence.kind, evidence.needed) == ("code", "unnoticed") and place not in self._findings.known:
-                unnoticed[frozenset(evidence.group or (place[1],))].append(place)
-        return unnoticed
-
-    async def _change_lines(self, ablator: Ablator, executions: Mapping[Place, HunkExecution]) -> None:
+    async def _change_lines(self, executions: Mapping[Place, HunkExecution]) -> None:
         """Change lines of hunks that are needed; those first whose lack has only broken something."""
         left = MOST_MUTANTS
 
@@ -322,7 +331,7 @@ class Prover:
                 if not left or monotonic() > self._deadline:
                     return
                 left -= 1
-                results.append((mutation, await self._try_mutation(ablator, place, mutation)))
+                results.append((mutation, await self._try_mutation(place, mutation)))
             if evidence.needed == "used" and all(_is_noticed(result) for _, result in results):
                 self._raise_to_checked(place, results)
 
@@ -360,7 +369,7 @@ class Prover:
         hunk = self._hunks[place]
         return frozenset(range(hunk.new_start, hunk.new_start + hunk.new_lines))
 
-    async def _try_mutation(self, ablator: Ablator, place: Place, mutation: Mutation) -> Ablation:
+    async def _try_mutation(self, place: Place, mutation: Mutation) -> Ablation:
         """Change a line, and return what the check does then."""
         text, evidence = self._texts[place[0]], self._findings.evidence[place]
         change = (mutation.line, mutation.old, mutation.new)
@@ -369,7 +378,7 @@ class Prover:
                 return Ablation(needed="used" if mutant.is_noticed else "unnoticed")
         variant = {place[0]: FileVariant(mutation.apply(text.pending), text.change.pending.mode)}
         tests = self._base.record.find_tests(place[0], [mutation.line]) - {IMPORT, ANY_TEST}
-        result = await ablator.try_variant(variant, tests)
+        result = await self._ablator.try_variant(variant, tests)
         evidence = self._findings.evidence[place]
         is_noticed = result.needed != "unnoticed"
         # That a value is not missed is no gap: one may be assigned only to be on the safe side.

@@ -217,6 +217,8 @@ def judge_code(evidence: HunkEvidence) -> Judgement:
 def _judge_need(evidence: HunkEvidence) -> Judgement:
     if evidence.needed == "checked":
         return _judge_checked(evidence)
+    if evidence.needed == "removed":
+        return _judge_removal(evidence)
     if evidence.needed in _NEEDED_WORDS:
         return _judge_needed(evidence)
     if evidence.executed == "none" and not evidence.unknown:
@@ -225,23 +227,18 @@ def _judge_need(evidence: HunkEvidence) -> Judgement:
         return Judgement("never_ran", "never ran", lines, loss=loss)
     if evidence.needed == "unnoticed":
         return _judge_unnoticed(evidence)
-    if not evidence.unknown:
-        return Judgement("unknown", "not looked into yet")
-    return Judgement("unknown", "not looked into", evidence.unknown)
+    return Judgement("unknown", f"not looked into{'' if evidence.unknown else ' yet'}", evidence.unknown)
 
 
 _NEEDED_WORDS: Final[Mapping[str, tuple[Word, str, str]]] = {
     "used": ("used", "used, not checked", "something crashes"),
     "hangs": ("used", "used, not checked", "the check never ends"),
-    "removed": ("folded", "removed", "all tests pass"),
     "old_tests": ("changed", "only old tests notice", "all tests pass"),
     "same": ("folded", "behaves as before", "all tests pass, and they fail when its lines are changed"),
 }
 
 
 def _judge_needed(evidence: HunkEvidence) -> Judgement:
-    if evidence.needed == "removed":
-        return _judge_removal(evidence)
     word, text, outcome = _NEEDED_WORDS[evidence.needed]
     loss = f"{_describe_removal(evidence)}, {outcome}"
     if evidence.needed == "used" and evidence.message:

@@ -39,8 +39,9 @@ def classify_file(path: str, text: str) -> FileKind:
         return "generated"
     if PathKind.FOREIGN in list_kinds(path):
         return "vendored"
-    if is_test_file(path) or is_judging_file(path):
-        return "test" if is_test_file(path) else "steering"
+    is_test = is_test_file(path)
+    if is_test or is_judging_file(path):
+        return "test" if is_test else "steering"
     if is_prose(path) or name.endswith(_PROSE_ENDINGS) or not _DOCUMENTS.isdisjoint(path.split("/")[:-1]):
         return "docs"
     if not is_known_language(path) or name.endswith(_DATA_ENDINGS):

@@ -7,7 +7,7 @@ hunk; red by a crash only that other code uses it, unless the test itself asks f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -20,6 +20,7 @@ from core.proof.variants.base_runs import BaseRun
 from core.protocol.evidence import Needed
 from core.protocol.review import Hunk
 from core.shell.verification.clean_layer import FileVariant
+from core.shell.verification.steering_files import is_test_file
 
 # Errors of code that does not fit together; any other exception that ends a test is what the test is about.
 _CRASHES_TEXT: Final = """
@@ -42,10 +43,10 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 class Ablator:
-    """Takes hunks out. `is_test`: tells a file of tests."""
+    """Takes hunks out of the text that `base` ran over."""
 
-    def __init__(self, runs: VariantRuns, base: BaseRun, is_test: Callable[[str], bool]) -> None:
-        self._runs, self._base, self._is_test = runs, base, is_test
+    def __init__(self, runs: VariantRuns, base: BaseRun) -> None:
+        self._runs, self._base = runs, base
 
     async def take_out(
         self, texts: Mapping[str, ChangedText], hunks: Mapping[str, Sequence[Hunk]], execution: HunkExecution
@@ -84,7 +85,7 @@ class Ablator:
         is_elsewhere = end.kind == _RAISED and (not end.places or end.places[-1][0].startswith("/"))
         if end.phase == "call" and end.kind not in _CRASHES and not is_elsewhere:
             return 0
-        is_of_test = bool(end.places) and self._is_test(end.places[-1][0])
+        is_of_test = bool(end.places) and is_test_file(end.places[-1][0])
         return 0 if end.kind in _CRASHES and is_of_test else 1
 
 

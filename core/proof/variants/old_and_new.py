@@ -47,6 +47,7 @@ class OldAndNewTests:
         self._tests, self._code, self._base, self._runs, self._seconds = tests, code, base, runs, seconds
         self._old = {path: text for path, text in tests.items() if text.change.operation != "create"}
         self._broken_old = frozenset[str]()
+        self._passed_names = {test.partition("[")[0] for test in base.passed_tests}
 
     async def compare(self) -> OldAndNew:
         """Run the old tests over the new code, and the new tests over the old code. Raises `AgentTuiError`."""
@@ -73,7 +74,9 @@ class OldAndNewTests:
         if not broken:
             return ()
         files = {_get_file(test) for test in broken if "::" in test} | (broken & set(self._old))
-        result = await self._runs.run(_revert({**self._old, **self._code}), files=files, seconds=self._seconds)
+        tests = () if broken & set(self._old) else broken
+        text = _revert({**self._old, **self._code})
+        result = await self._runs.run(text, tests=tests, files=files, seconds=self._seconds)
         passed = result.record.passed_tests
         return tuple(sorted(test for test in passed if test in broken or _get_file(test) in broken))
 
@@ -81,7 +84,7 @@ class OldAndNewTests:
         """Return the old tests that fail because of hunks, by path: they pass without them, or these alone make them
         fail. `only_gone`: of those that the change has taken away. Raises `AgentTuiError`."""
         changed = {path: text for path, text in self._code.items() if hunks.get(path)}
-        tests = self._list_gone() if only_gone else self._broken_old
+        tests = frozenset(filter(self.is_gone, self._broken_old)) if only_gone else self._broken_old
         if not tests or not changed:
             return ()
         without = _revert(self._old) | {path: text.take_out(hunks[path]) for path, text in changed.items()}
@@ -95,10 +98,9 @@ class OldAndNewTests:
         failures = [end for end in result.record.failures if end.test in tests]
         return tuple(sorted(end.test for end in failures if not self._is_of_others(end, others)))
 
-    def _list_gone(self) -> frozenset[str]:
-        """Return the old tests whose function passes no more under its name; its parameters may be others."""
-        names = {test.partition("[")[0] for test in self._base.passed_tests}
-        return frozenset(test for test in self._broken_old if test.partition("[")[0] not in names)
+    def is_gone(self, test: str) -> bool:
+        """Return True if the function of an old test passes no more under its name; its parameters may be others."""
+        return test.partition("[")[0] not in self._passed_names
 
     def _is_of_others(self, end: TestEnd, others: Mapping[str, Sequence[Hunk]]) -> bool:
         """Return True if a test fails since something is missing that other hunks bring."""
