@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from core.protocol import events
-from core.protocol.documents import AnyDocument, FileEditDocument
+from core.protocol.documents import AnyDocument, FileEditDocument, TextDocument
 from core.protocol.messages import Attachment, Usage
 from core.state.receipt import Receipt
 
@@ -46,6 +46,15 @@ class TranscriptBlock:
     receipt: Receipt | None = None
     program: str = ""
     hidden_calls: int = 0
+
+    @property
+    def target(self) -> str:
+        """The key of the block that this one is about, "" = of none."""
+        return self.document.metadata.about if isinstance(self.document, TextDocument) else ""
+
+    def has_key(self, key: str) -> bool:
+        """Return True if this is the block of a document, also of one that is folded into it, or of a turn."""
+        return key in {self.key, self.turn} or any(document.id == key for document in self.folded)
 
     @property
     def is_running(self) -> bool:

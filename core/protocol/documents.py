@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Union
 
 from msgspec import Struct, field
 
-from core.ids import Id
+from core.ids import Id, OptionalId
 from core.protocol.messages import Effort
 
 TodoStatus = Literal["pending", "in_progress", "completed", "cancelled"]
@@ -21,7 +21,10 @@ class DocumentMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TextMetadata(DocumentMetadata, frozen=True, kw_only=True):
+    """`about`: the document of the call that the text is about, "" = of none; a client can lead there."""
+
     format: Literal["markdown", "plain"] = "markdown"
+    about: OptionalId = ""
 
 
 class ReasoningMetadata(DocumentMetadata, frozen=True, kw_only=True):

@@ -223,6 +223,11 @@ async def test_the_call_that_broke_a_check_is_found(project):
         [document] = [event.document for event in events if isinstance(event, ev.DocumentFinished)]
         assert "broke with call 4 of 5 calls: `write` on `tests/test_price.py`" in document.content
         assert "+    assert price(2) == 5" in document.content
+        envelopes = list[ev.Envelope]()
+        engine._find_session(session).log.read_all(envelopes.append)
+        requested = [envelope.event for envelope in envelopes if isinstance(envelope.event, ev.ToolRequested)]
+        [call] = [event for event in requested if "== 5" in event.arguments]
+        assert document.metadata.about == call.document != ""
         assert events[-1].reason == "done"
         green = await run_turn(engine, session, "/bisect python -c pass")
         [document] = [event.document for event in green if isinstance(event, ev.DocumentFinished)]

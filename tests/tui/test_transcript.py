@@ -13,6 +13,7 @@ from tests.support.work import counted
 from tui.chat.streamed_rows import StreamedMarkdown
 from tui.chat.transcript import Transcript
 from tui.chat.transcript_layout import MAX_RENDERED_BLOCKS
+from tui.screens.controllers.sessions import GONE
 from tui.state import show_event
 
 ANSWER = (
@@ -221,3 +222,26 @@ async def test_a_row_that_textual_drew_for_another_pane_is_still_shown_when_its_
         assert layout.first_changed_row == top
         layout.sync(on.screen.state.blocks, layout.width)
         assert layout.first_changed_row == layout.height
+
+
+async def test_an_answer_about_a_call_leads_to_it(stage):
+    edits = [edited("edit_1", "a.py"), edited("edit_2", "a.py"), edited("edit_3", "b.py")]
+    about = d.TextMetadata(about="edit_1")
+    answer = d.TextDocument(id="text_1", sequence=4, content="It broke here.", metadata=about)
+    filler = d.TextDocument(id="text_0", sequence=3, content="word\n\n" * 60)
+    documents = [*edits, filler, answer]
+    started = e.TurnStarted(prompt="go", mode="agent", model="m")
+    async with stage([*recorded.opening(), started, *(e.DocumentFinished(document=one) for one in documents)]) as on:
+        await on.until(lambda: any("Show the call" in line for line in on.lines()))
+        on.transcript.focus()
+        await on.pilot.press("end", "enter")
+        await on.until(lambda: on.transcript.current_block.key == "edit_2")  # into whose row the first one is folded
+        gone = d.TextDocument(id="text_7", sequence=7, content="Or here.", metadata=d.TextMetadata(about="edit_0"))
+        await on.emit(e.DocumentFinished(document=gone))
+        await on.pilot.press("end", "enter")
+        await on.until(lambda: any(notice.message == GONE for notice in on.app._notifications))
+
+
+def edited(key: str, path: str) -> d.FileEditDocument:
+    metadata = d.FileEditMetadata(file_path=path, operation="edit", added=1, tool_name="write", tool_call_id=key)
+    return d.FileEditDocument(id=key, sequence=1, metadata=metadata)

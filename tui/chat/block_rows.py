@@ -48,6 +48,7 @@ ACT_SIGNS: Final = {
 MAX_ACTS: Final = 200
 READING_WIDTH: Final = 110
 LIVE_REASONING: Final = 600
+TO_THE_CALL: Final = "Show the call"
 CLOSED_QUESTION_ROWS: Final = 3  # of a question that is closed
 # Kinds without a blank row between them: the work between two texts.
 _COMPACT: Final = frozenset(
@@ -223,7 +224,10 @@ def _render_text(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
     from tui.widgets.markdown_rows import render_markdown
 
     text = shorten_lines(render_prose(block.document.content or ""), 20_000)
-    return indent_answer(render_markdown(text, text_width - 2, highlight_code))
+    rows = indent_answer(render_markdown(text, text_width - 2, highlight_code))
+    if block.target:
+        rows.append(TextRow([("  ▸ ", "accent"), (TO_THE_CALL, "accent")]))
+    return rows
 
 
 def indent_answer(rows: list[TextRow]) -> list[TextRow]:

@@ -69,6 +69,12 @@ class Transcript(ScrollView, can_focus=True):
         shown: tuple[Attachment, ...]
 
     @dataclass
+    class PlaceRequested(Message):
+        """Requests to go to the block with this key."""
+
+        target: str
+
+    @dataclass
     class Copied(Message):
         """The user copied `text`."""
 
@@ -245,7 +251,8 @@ class Transcript(ScrollView, can_focus=True):
         if location is None or self.screen.selections:
             return
         self.cursor = location[0]
-        if can_open(self._blocks[self.cursor]) or self._blocks[self.cursor].attachments:
+        block = self._blocks[self.cursor]
+        if can_open(block) or block.attachments or block.target:
             self.action_toggle_block()
         self.refresh()
 
@@ -277,7 +284,7 @@ class Transcript(ScrollView, can_focus=True):
 
     def reveal(self, target: str) -> bool:
         """Scroll to the block of a document, or the first one of a turn, by its id. Return False if there is none."""
-        block_index = next((index for index, block in enumerate(self._blocks) if target in {block.key, block.turn}), -1)
+        block_index = next((index for index, block in enumerate(self._blocks) if block.has_key(target)), -1)
         if block_index < 0:
             return False
         self.cursor, self._is_following, self._is_revealing = block_index, False, True
@@ -286,10 +293,13 @@ class Transcript(ScrollView, can_focus=True):
         return True
 
     def action_toggle_block(self) -> None:
-        """Open or close the block; show the pictures of one that has any."""
+        """Open or close the block; show the pictures of one that has any, go to the one that it is about."""
         attachments = self._blocks[self.cursor].attachments if 0 <= self.cursor < len(self._blocks) else ()
         if attachments:
             self.post_message(self.AttachmentsRequested(attachments))
+            return
+        if (block := self.current_block) is not None and block.target:
+            self.post_message(self.PlaceRequested(block.target))
             return
         if not 0 <= self.cursor < len(self._blocks) or not can_open(self._blocks[self.cursor]):
             return

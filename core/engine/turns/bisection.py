@@ -20,11 +20,11 @@ from core.clock import monotonic
 from core.engine.session.proof import explain_no_check, find_proof_check, find_refusal
 from core.engine.session.session import Session
 from core.errors import CommandRejected, ToolFailed
-from core.ids import new_id
+from core.ids import OptionalId, new_id
 from core.proof.runs.commands import parse_command
 from core.proof.runs.variant_runs import VariantResult, VariantRuns
 from core.protocol import events as ev
-from core.protocol.documents import TextDocument
+from core.protocol.documents import TextDocument, TextMetadata
 from core.protocol.review import FileState
 from core.secrets import mask_secrets
 from core.shell.verification.clean_layer import NO_BOX, FileVariant
@@ -42,11 +42,12 @@ HINT: Final = "Name the check: /bisect COMMAND"
 
 class CallStep(Struct):
     """The files after a call of the session, by path, among those that the session has changed; `paths`: those that the
-    call changed. `title`: the call in words, `prompt`: that of its turn."""
+    call changed. `title`: the call in words, `prompt`: that of its turn, `document`: that which shows the call."""
 
     call: str
     title: str
     prompt: str
+    document: OptionalId = ""
     files: dict[str, FileState] = {}
     paths: list[str] = field(default_factory=list)
 
@@ -61,11 +62,13 @@ class FileHistory(Struct):
 def read_history(envelopes: Sequence[ev.Envelope]) -> FileHistory:
     """Read the history of the files from the records of a session."""
     before, current = dict[str, FileState](), dict[str, FileState]()
-    steps, prompts = list[CallStep](), dict[str, str]()
+    steps, prompts, documents = list[CallStep](), dict[str, str](), dict[str, OptionalId]()
     for envelope in envelopes:
         match envelope.event:
             case ev.TurnStarted(prompt=prompt):
                 prompts[envelope.turn] = prompt
+            case ev.ToolRequested(call=call, document=document):
+                documents[call] = document
             case ev.ChangeProposed(change=change) | ev.ChangeRevised(change=change):
                 before.setdefault(change.path, change.base)
                 if current.get(change.path, change.base) == change.pending:
@@ -75,12 +78,12 @@ def read_history(envelopes: Sequence[ev.Envelope]) -> FileHistory:
                 call, turn = (origin.call, origin.turn) if origin is not None else ("", "")
                 if not steps or steps[-1].call != call:
                     title = (origin.command or origin.tool) if origin is not None else "your edit"
-                    steps.append(CallStep(call=call, title=title, prompt=prompts.get(turn, "")))
+                    steps.append(CallStep(call, title, prompts.get(turn, ""), documents.get(call, "")))
                 steps[-1].files = dict(current)
                 steps[-1].paths.append(change.path)
             case ev.VerdictGiven(verdict=record) if record.verdict == "reject":
                 current[record.path] = record.pending_after
-                steps.append(CallStep("", "your rejection", "", dict(current), [record.path]))
+                steps.append(CallStep("", "your rejection", "", "", dict(current), [record.path]))
             case _:
                 pass
     return FileHistory(before, steps)
@@ -118,7 +121,8 @@ async def bisect(session: Session, command: str, history: FileHistory, prompt: s
     finally:
         await runs.close()
         context.emit(ev.VerificationProgressed(command=""))
-    document = TextDocument(id=new_id("doc"), sequence=1, content=text)
+    metadata = TextMetadata(about=bisection.broken_by)
+    document = TextDocument(id=new_id("doc"), sequence=1, content=text, metadata=metadata)
     context.emit(ev.DocumentStarted(id=document.id, kind="text", sequence=1))
     context.emit(ev.DocumentFinished(document=document))
     append_reminder(context.emit, f"The user had the program look for the call that broke a check.\n\n{text}")
@@ -129,6 +133,7 @@ class _Bisection:
     def __init__(self, session: Session, runs: VariantRuns, command: str, history: FileHistory) -> None:
         self._session, self._runs, self._command, self._history = session, runs, command, history
         self._failed: VariantResult | None = None
+        self.broken_by: OptionalId = ""  # the document of the call that broke the check
 
     async def run(self) -> str:
         """Return the answer as Markdown."""
@@ -171,6 +176,7 @@ class _Bisection:
 
     def _describe(self, index: int) -> str:
         step = self._history.steps[index]
+        self.broken_by = step.document
         previous = self._history.steps[index - 1].files if index else self._history.before
         names = ", ".join(f"`{display_name(path)}`" for path in list(dict.fromkeys(step.paths))[:MAX_NAMED])
         calls = count("call", len(self._history.steps))

@@ -28,6 +28,7 @@ from tui.sessions.picker import SessionChange, SessionChoice, SessionPicker, par
 
 KEEP: Final = "keep"
 DROP: Final = "drop"
+GONE: Final = "This part of the conversation is no longer there."
 LATEST: Final = 100  # sessions that a start looks at
 ALL: Final = 10_000  # those that the user chooses from
 QUIT_TWICE_SECONDS: Final = 2.0  # between two presses of the key
@@ -77,9 +78,18 @@ class SessionController(Controller):
         """Scroll to a turn or a document, after loading all of a long session."""
         await self.context.bridge.wait_until_caught_up()
         self.context.bridge.batches.flush()  # the transcript of an empty session takes no focus
-        if not self.context.transcript.reveal(target) and await self.context.bridge.load_history():
-            self.context.transcript.show(self.context.state.blocks)
-            self.context.transcript.reveal(target)
+        transcript = self.context.transcript
+        if transcript.reveal(target):
+            return
+        if await self.context.bridge.load_history():
+            transcript.show(self.context.state.blocks)
+        if not transcript.reveal(target):
+            self.context.notify_user(GONE)
+
+    @on(Transcript.PlaceRequested)
+    @in_worker("place")
+    async def _go_to_place(self, event: Transcript.PlaceRequested) -> None:
+        await self.show_place(event.target)
 
     # The list at the start
 
