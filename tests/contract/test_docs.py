@@ -309,7 +309,19 @@ def test_the_readme_gives_the_keys_of_the_review_as_they_are():
     table = dict(re.findall(r"^ +\| (`.+`) \| (.+) \|$", text_of(README), re.MULTILINE))
     table_keys = [key for cell in table for key in re.findall(r"`(.)`", cell)]
     main_actions = ("next", "previous", "next_file", "previous_file", "accept", "reject", "accept_file", "reject_file")
-    others = ("reason", "undo", "divide", "edit", "comment", "list", "filter", "split", "editor")
+    others = (
+        "reason",
+        "undo",
+        "divide",
+        "edit",
+        "comment",
+        "list",
+        "filter",
+        "proof",
+        "accept_proven",
+        "split",
+        "editor",
+    )
     assert table_keys == [keys[f"review.{word}"] for word in (*main_actions, *others)]
 
 

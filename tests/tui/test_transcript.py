@@ -235,7 +235,8 @@ async def test_an_answer_about_a_call_leads_to_it(stage):
         await on.until(lambda: any("Show the call" in line for line in on.lines()))
         on.transcript.focus()
         await on.pilot.press("end", "enter")
-        await on.until(lambda: on.transcript.current_block.key == "edit_2")  # into whose row the first one is folded
+        await on.until(lambda: on.transcript.current_block.key != "text_1")
+        assert on.transcript.current_block.key == "edit_2"  # into whose row the first one is folded
         gone = d.TextDocument(id="text_7", sequence=7, content="Or here.", metadata=d.TextMetadata(about="edit_0"))
         await on.emit(e.DocumentFinished(document=gone))
         await on.pilot.press("end", "enter")
