@@ -16,13 +16,14 @@ from core.proof.classes.path_kinds import classify_file
 from core.proof.classes.uniform_edits import Place
 from core.proof.classes.weakened_tests import WeakenedTest, find_touched, find_weakened_tests
 from core.proof.hunk_classes import ChangedText, classify_hunks
+from core.proof.runs.line_reports import GO_ENDING, RUBY_ENDING
 from core.proof.runs.records import RunRecord
 from core.proof.runs.v8_coverage import ENDINGS
 from core.protocol.evidence import CheckEvidence, HunkEvidence
 from core.protocol.review import is_prose
 from core.shell.verification.steering_files import is_test_file
 
-_RECORDED: Final = (".py", *ENDINGS)
+_RECORDED: Final = (".py", GO_ENDING, RUBY_ENDING, *ENDINGS)
 
 
 class ProofReport(Protocol):

@@ -397,11 +397,13 @@ class Prover:
         self._findings.update(place, **fields)
 
     def _find_executions(self, places: Sequence[Place]) -> dict[Place, HunkExecution]:
+        record = self._base.record
         executable = {
-            path: list_executable_lines(path, self._texts[path].pending.decode("utf-8", "replace"))
+            path: record.executable.get(path)
+            if path in record.executable
+            else list_executable_lines(path, self._texts[path].pending.decode("utf-8", "replace"))
             for path in {path for path, _ in places}
         }
-        record = self._base.record
         return {
             (path, hunk): find_execution(record, path, self._hunks[path, hunk], executable[path])
             for path, hunk in places

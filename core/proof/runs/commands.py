@@ -10,13 +10,15 @@ import shlex
 from collections.abc import Collection, Sequence
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from core.patterns import compile_lazily
 from core.proof.runs.records import RECORDER
+from core.records import decode_json
 from core.shell.verification.single_check import get_options
 
-Runner = Literal["pytest", "unittest", "node", "other"]
+Runner = Literal["pytest", "unittest", "node", "go", "jest", "vitest", "other"]
 
 _PYTHON_PATH: Final = compile_lazily(r"(?<![\w])PYTHONPATH=")
 _PYTEST: Final = compile_lazily(r"(?:\S*/)?py\.?test")
@@ -37,7 +39,14 @@ _LAUNCHERS: Final = (
     ("pipenv", "run"),
     ("hatch", "run"),
     ("coverage", "run", "-m"),
+    ("npx",),
+    ("pnpm", "exec"),
+    ("yarn", "exec"),
+    ("bunx",),
 )
+_GO_TEST: Final = compile_lazily(r"\bgo test\b")
+_REPORTING: Final = ("jest", "vitest")
+_SCRIPT: Final = compile_lazily(r"(?P<manager>npm|pnpm|yarn) (?:(?:run )?(?P<name>[\w:.-]+))")
 
 
 class CheckCommand(Struct, frozen=True):
@@ -59,8 +68,12 @@ class CheckCommand(Struct, frozen=True):
         """True if it can run only some files of tests."""
         return self.runner in ("pytest", "node")
 
-    def build(self, files: Collection[str] = (), *, is_brief: bool = False) -> str:
-        """Return the command for these files alone, () = for all. `is_brief`: it ends with the first failure."""
+    def build(self, files: Collection[str] = (), *, is_brief: bool = False, report: str = "") -> str:
+        """Return the command for these files alone, () = for all. `is_brief`: it ends with the first failure; `report`:
+        options with which a runner writes a report of lines."""
+        if report:
+            is_go = self.runner == "go"
+            return _GO_TEST.sub(lambda _: f"go test {report}", self.text, count=1) if is_go else f"{self.text} {report}"
         if self.runner == "node":
             return " ".join([_join([*self.head, *self.options]), *(map(_quote, sorted(files) or self.paths))])
         if self.runner == "unittest" and is_brief and self.head:
@@ -91,7 +104,38 @@ def parse_command(text: str) -> CheckCommand:
             )
     if _NODE.fullmatch(" ".join(words[start : start + 1])) and "--test" in words:
         return _parse_node(text, words, start + 1)
-    return CheckCommand(text, "other")
+    return CheckCommand(text, _find_reporting_runner(text, words[start:]))
+
+
+def _find_reporting_runner(text: str, words: Sequence[str]) -> Runner:
+    """Return the runner among those that write a report, to whose command options can be added."""
+    if any(sign in text for sign in (*_SIGNS, "--watch")):
+        return "other"
+    if list(words[:2]) == ["go", "test"]:
+        return "go"
+    name = words[0].rpartition("/")[2] if words else ""
+    return next((runner for runner in _REPORTING if runner == name), "other")
+
+
+def follow_script(check: CheckCommand, package: bytes) -> CheckCommand:
+    """Return the command with the runner that its script starts: `npm test` may be jest. `package`: the text of
+    `package.json`, empty if there is none."""
+    match = _SCRIPT.fullmatch(check.text.strip())
+    if match is None or check.runner != "other":
+        return check
+    try:
+        scripts = decode_json(package, _Package).scripts
+    except msgspec.MsgspecError:
+        return check
+    name = "test" if match["name"] == "t" else match["name"]
+    runner = parse_command(scripts.get(name, "")).runner
+    if runner not in _REPORTING:
+        return check
+    return CheckCommand(f"{check.text} --" if match["manager"] == "npm" else check.text, runner)
+
+
+class _Package(Struct):
+    scripts: dict[str, str] = {}
 
 
 def _skip_launchers(words: Sequence[str]) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from types import CodeType
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from core.proof.runs.records import ANY_TEST, IMPORT, RunRecord
-from core.proof.runs.v8_coverage import ENDINGS
 from core.protocol.evidence import Executed
 from core.protocol.review import Hunk
 from core.syntax.grammars import parse_syntax
@@ -69,12 +68,15 @@ def _list_lines(hunk: Hunk, executable: Collection[int]) -> frozenset[int]:
 
 
 def list_executable_lines(path: str, text: str) -> frozenset[int] | None:
-    """Return the lines of a file that can be executed, None = that is not known here."""
-    if path.endswith(".py"):
-        code = compile_python(text)
-        return None if code is None else frozenset(_iterate_lines(code))
-    root = parse_syntax(path, text) if path.endswith(ENDINGS) else None
-    return None if root is None else frozenset(_iterate_statements(root))
+    """Return the lines of a file of Python that can be executed, None = that is not known."""
+    code = compile_python(text) if path.endswith(".py") else None
+    return None if code is None else frozenset(_iterate_lines(code))
+
+
+def list_script_lines(sources: Mapping[str, bytes]) -> dict[str, frozenset[int]]:
+    """Return the lines of scripts, by path, on which statements begin, of those that can be parsed."""
+    roots = {path: parse_syntax(path, data.decode("utf-8", "replace")) for path, data in sources.items()}
+    return {path: frozenset(_iterate_statements(root)) for path, root in roots.items() if root is not None}
 
 
 def _iterate_statements(root: Node) -> Iterator[int]:

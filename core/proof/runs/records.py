@@ -40,10 +40,12 @@ class TestEnd(Struct, frozen=True):
 
 class RunRecord(Struct, frozen=True):
     """The records of all processes of a run. `lines`: the executed lines (1-indexed) of each recorded file, by test;
-    `ends`: of each test that ended; `collected`: how many tests the runner found, None = none was recognised;
-    `was_cut_off`: a runner was heard, and none of its tests."""
+    `executable`: the lines that can be executed of files in other languages than Python, where that is known; `ends`:
+    of each test that ended; `collected`: how many tests the runner found, None = none was recognised; `was_cut_off`: a
+    runner was heard, and none of its tests."""
 
     lines: dict[str, dict[str, frozenset[int]]] = {}
+    executable: dict[str, frozenset[int]] = {}
     ends: tuple[TestEnd, ...] = ()
     collected: int | None = None
     was_cut_off: bool = False
@@ -103,7 +105,7 @@ class RecordDirectory(Struct, frozen=True):
             test: {path: frozenset(numbers) for path, numbers in files.items()} for test, files in lines.items()
         }
         began = any(self.location.glob("process-*.begun"))
-        return RunRecord(frozen_lines, tuple(ends), max(collected, default=None), began and not collected)
+        return RunRecord(frozen_lines, {}, tuple(ends), max(collected, default=None), began and not collected)
 
     def _read_process(self, path: Path) -> _Process:
         try:

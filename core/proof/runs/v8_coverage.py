@@ -31,6 +31,17 @@ class ScriptLines(Struct, frozen=True):
     loaded: frozenset[int]
 
 
+class V8Process(Struct, frozen=True):
+    """The executed lines that one process counted, of recorded files by path. `test`: its file of tests, `ANY_TEST` =
+    it has several; "" = none, so that what it did not execute says nothing. `called`: lines of functions, `loaded`:
+    those that ran when a file was loaded. `unread`: files that it loaded with another text than ours."""
+
+    test: str
+    called: Lines
+    loaded: Lines
+    unread: frozenset[str]
+
+
 class _Range(Struct, rename="camel"):
     start_offset: int
     end_offset: int
@@ -46,28 +57,28 @@ class _Script(Struct):
     functions: list[_Function]
 
 
-class _Process(Struct):
+class _Dump(Struct):
     result: list[_Script]
     source_maps: dict[str, object] = field(default_factory=dict, name="source-map-cache")
 
 
 def read_v8_lines(
     directory: Path, root: Path, sources: Mapping[str, bytes], is_test: Callable[[str], bool]
-) -> Iterator[tuple[str, Lines, Lines]]:
-    """Yield the lines of each process: its test file, `ANY_TEST` = it has none or several; what its functions executed;
-    what ran when the scripts were loaded. `sources`: the recorded files by path, relative to `root`."""
+) -> Iterator[V8Process]:
+    """Yield the lines of each process. `sources`: the recorded files by path, relative to `root`."""
     texts = {path: _decode(data) for path, data in sources.items()}
     for path in sorted(directory.glob("coverage-*.json")):
-        process = _read_process(path)
-        scripts = {_find_path(script.url, root): script for script in process.result}
+        dump = _read_dump(path)
+        scripts = {_find_path(script.url, root): script for script in dump.result}
         called, loaded = Lines(), Lines()
         for name in scripts.keys() & texts.keys():
             script = scripts[name]
-            lines = None if script.url in process.source_maps else find_script_lines(texts[name], _list_ranges(script))
+            lines = None if script.url in dump.source_maps else find_script_lines(texts[name], _list_ranges(script))
             if lines is not None:
                 called[name], loaded[name] = lines.called, lines.loaded
         tests = [name for name in scripts if name and is_test(name)]
-        yield tests[0] if len(tests) == 1 else ANY_TEST, called, loaded
+        test = tests[0] if len(tests) == 1 else ANY_TEST if tests else ""
+        yield V8Process(test, called, loaded, frozenset(scripts.keys() & texts.keys() - called.keys()))
 
 
 def find_script_lines(text: str, functions: list[list[tuple[int, int, int]]]) -> ScriptLines | None:
@@ -115,10 +126,10 @@ def _find_path(url: str, root: Path) -> str:
     return os.path.relpath(path, root) if path.startswith(f"{root}/") else ""
 
 
-def _read_process(path: Path) -> _Process:
+def _read_dump(path: Path) -> _Dump:
     try:
         if path.stat().st_size > _MOST_BYTES or path.is_symlink():
-            return _Process([])
-        return decode_json(path.read_bytes(), _Process)
+            return _Dump([])
+        return decode_json(path.read_bytes(), _Dump)
     except (OSError, msgspec.MsgspecError):
-        return _Process([])
+        return _Dump([])

@@ -7,6 +7,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, Literal
 
 from msgspec import Struct
@@ -16,9 +17,16 @@ from core.filesystem.private_files import make_private_directory
 from core.filesystem.removal import remove_tree
 from core.ids import new_id
 from core.patterns import compile_lazily
-from core.proof.runs.commands import CheckCommand
+from core.proof.runs.commands import CheckCommand, follow_script
+from core.proof.runs.executed_lines import list_script_lines
+from core.proof.runs.line_reports import (
+    RUBY_ENDING,
+    build_report_options,
+    build_ruby_options,
+    read_line_report,
+)
 from core.proof.runs.printed_ends import read_printed_ends
-from core.proof.runs.records import IMPORT, RECORDER, RecordDirectory, RunRecord, build_environment
+from core.proof.runs.records import ANY_TEST, IMPORT, RECORDER, RecordDirectory, RunRecord, build_environment
 from core.proof.runs.v8_coverage import ENDINGS, read_v8_lines
 from core.protocol.review import Change
 from core.sandbox.results import CommandResult
@@ -109,6 +117,7 @@ class VariantRuns:
         """Lay out the text. Raises `AgentTuiError` if nothing can be run, or OSError."""
         make_private_directory(self._directory)
         await self._layer.open()
+        self.check = follow_script(self.check, await asyncio.to_thread(self._read_text, "package.json"))
 
     async def close(self) -> None:
         """Remove everything. Call it also when `open` has failed."""
@@ -133,14 +142,18 @@ class VariantRuns:
         directory = RecordDirectory(self._directory / new_id("record"), self._host.workspace.root, paths)
         wanted = {*files, *(test.partition("::")[0] for test in tests)} if self.check.takes_files else set[str]()
         environment = self._host.build_environment()
+        root = self._host.workspace.root
+        report = build_report_options(self.check, directory.location, root) if has_lines else ""
         options = CleanRunOptions(
             seconds=seconds,
             variants=dict(variants or {}),
-            env=_ENVIRONMENT | build_environment(directory.location, environment) | self._build_coverage(directory),
+            env=_ENVIRONMENT
+            | build_environment(directory.location, environment)
+            | self._build_coverage(directory, environment),
             readable=(RECORDER,),
             writable=((directory.location, directory.location),),
         )
-        command = _BACK + self.check.build(wanted, is_brief=is_brief)
+        command = _BACK + self.check.build(wanted, is_brief=is_brief, report=report)
         async with self._slots:
             await finish_in_thread(lambda left_out: directory.prepare(tests, left_out), self.left_out)
             try:
@@ -151,22 +164,43 @@ class VariantRuns:
             finally:
                 await finish_in_thread(remove_tree, directory.location)
 
-    def _build_coverage(self, directory: RecordDirectory) -> dict[str, str]:
-        """Return the variable that makes Node write what it executed."""
-        is_wanted = any(path.endswith(ENDINGS) for path in directory.paths)
-        return {"NODE_V8_COVERAGE": str(directory.location)} if is_wanted else {}
+    def _build_coverage(self, directory: RecordDirectory, environment: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables that make Node and Ruby write what they executed."""
+        variables = dict[str, str]()
+        if any(path.endswith(ENDINGS) for path in directory.paths):
+            variables["NODE_V8_COVERAGE"] = str(directory.location)
+        if any(path.endswith(RUBY_ENDING) for path in directory.paths):
+            variables["RUBYOPT"] = build_ruby_options(environment.get("RUBYOPT", ""))
+        return variables
 
     def _read(self, directory: RecordDirectory, result: CommandResult) -> RunRecord:
         """Return what the run recorded itself, and what its output tells where that is nothing."""
         record = directory.read()
         ends = () if record.ends else read_printed_ends(result.output, directory.root, is_red=result.exit_code != 0)
         lines = defaultdict[str, dict[str, frozenset[int]]](dict, record.lines)
-        sources = {path: self._layer.read(path) for path in directory.paths if path.endswith(ENDINGS)}
+        executable = dict[str, frozenset[int]]()
+        sources = {path: self._layer.read(path) for path in directory.paths if not path.endswith(".py")}
         if sources:
-            for test, called, loaded in read_v8_lines(directory.location, directory.root, sources, is_test_file):
-                _add_lines(lines[test], called)
-                _add_lines(lines[IMPORT], loaded)
-        return replace(record, lines=dict(lines), ends=record.ends or ends)
+            go_module = self._read_text("go.mod").decode("utf-8", "replace")
+            report = read_line_report(directory.location, directory.root, sources, go_module)
+            executable = report.executable
+            _add_lines(lines[ANY_TEST], report.called)
+            _add_lines(lines[IMPORT], report.loaded)
+        scripts = {path: data for path, data in sources.items() if path.endswith(ENDINGS) and path not in executable}
+        processes = [*read_v8_lines(directory.location, directory.root, scripts, is_test_file)] if scripts else []
+        for process in processes:
+            _add_lines(lines[process.test or ANY_TEST], process.called)
+            _add_lines(lines[IMPORT], process.loaded)
+        if any(process.test for process in processes):
+            unread = frozenset[str]().union(*(process.unread for process in processes))
+            executable |= list_script_lines({path: scripts[path] for path in scripts.keys() - unread})
+        return replace(record, lines=dict(lines), executable=executable, ends=record.ends or ends)
+
+    def _read_text(self, path: str) -> bytes:
+        """Return a file of the text, changed or not; empty if it can't be read."""
+        with suppress(OSError):
+            return self._layer.read(path) or (self._host.workspace.root / path).read_bytes()
+        return b""
 
 
 def _add_lines(lines: dict[str, frozenset[int]], others: Mapping[str, frozenset[int]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.proof.runs.executed_lines import find_execution, list_executable_lines
+from core.proof.runs.executed_lines import find_execution, list_executable_lines, list_script_lines
 from core.proof.runs.records import ANY_TEST, IMPORT, RunRecord
 from core.protocol.review import Hunk
 
@@ -49,4 +49,4 @@ def test_statements_of_javascript_can_be_executed_and_types_can_not():
     text = (
         "import a from 'a';\n\ninterface A {\n  b: string;\n}\nconst f = () => {\n  return (\n    1\n  );\n};\nf();\n"
     )
-    assert list_executable_lines("a.ts", text) == {6, 7, 11}
+    assert list_script_lines({"a.ts": text.encode(), "a.txt": b"x"}) == {"a.ts": {6, 7, 11}}

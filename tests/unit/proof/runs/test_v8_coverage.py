@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.proof.runs.records import ANY_TEST
 from core.proof.runs.v8_coverage import find_script_lines, read_v8_lines
 
 TEXT = "const é = '𝄞';\nfunction f() {\n  return 1;\n}\nfunction g() {\n  if (a)\n    b();\n}\n"
@@ -51,9 +50,9 @@ def test_each_process_of_node_tells_of_the_file_of_tests_that_it_ran(tmp_path):
     environment = {"NODE_V8_COVERAGE": str(tmp_path / "v8"), "PATH": str(Path(str(shutil.which("node"))).parent)}
     subprocess.run(words, env=environment, check=True, capture_output=True)
     processes = [
-        (test, called["price.js"], loaded["price.js"])
-        for test, called, loaded in read_v8_lines(tmp_path / "v8", tmp_path, sources, lambda path: "test" in path)
-        if called
+        (process.test, process.called["price.js"], process.loaded["price.js"])
+        for process in read_v8_lines(tmp_path / "v8", tmp_path, sources, lambda path: "test" in path)
+        if process.called
     ]
     assert sorted(processes) == [
         ("test/f.test.js", {2, 3}, {1, 4}),
@@ -71,5 +70,7 @@ def test_what_was_compiled_before_it_ran_or_is_no_record_is_left_out(tmp_path):
         (tmp_path / f"coverage-{number}.json").write_text(text)
     (tmp_path / "coverage-3.json").write_text("{")
     (tmp_path / "coverage-4.json").symlink_to("/etc/hostname")
-    found = [*read_v8_lines(tmp_path, tmp_path, {"a.js": b"f;"}, lambda _: False)]
-    assert [(test, loaded) for test, _, loaded in found if loaded] == [(ANY_TEST, {"a.js": frozenset({1})})]
+    processes = [*read_v8_lines(tmp_path, tmp_path, {"a.js": b"f;"}, lambda _: False)]
+    assert [process.loaded for process in processes] == [{"a.js": {1}}, {}, {}, {}]
+    assert [process.unread for process in processes] == [set(), {"a.js"}, set(), set()]
+    assert {process.test for process in processes} == {""}
