@@ -29,7 +29,7 @@ from core.syntax.grammars import parse_syntax
 GO_ENDING: Final = ".go"
 RUBY_ENDING: Final = ".rb"
 _GO_PROFILE: Final = "go.cover"
-_ISTANBUL: Final = "istanbul"
+_ISTANBUL: Final = "istanbul/coverage-final.json"
 _MOST_BYTES: Final = 256 << 20
 _GO_BLOCK: Final = compile_lazily(r"(?P<name>.+):(\d+)\.(\d+),(\d+)\.(\d+) \d+ (\d+)")
 _GO_MODULE: Final = compile_lazily(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
@@ -80,19 +80,22 @@ def read_line_report(directory: Path, root: Path, sources: Mapping[str, bytes], 
     report = LineReport()
     texts = {path: data.decode("utf-8", "replace").split("\n") for path, data in sources.items()}
     match = _GO_MODULE.search(go_module)
-    profile = _read(directory / _GO_PROFILE)
+    profile = _read(directory, _GO_PROFILE)
     if match is not None and profile:
         _read_go(report, profile, match[1], texts)
-    if istanbul := _read(directory / _ISTANBUL / "coverage-final.json"):
+    if istanbul := _read(directory, _ISTANBUL):
         _read_istanbul(report, istanbul, root, texts)
     for path in sorted(directory.glob("ruby-*.lines")):
-        _read_ruby(report, _read(path).decode("utf-8", "replace"), root, texts)
+        _read_ruby(report, _read(directory, path.name).decode("utf-8", "replace"), root, texts)
     return report
 
 
-def _read(path: Path) -> bytes:
+def _read(directory: Path, name: str) -> bytes:
+    """Return a file that the run wrote, and not one elsewhere to which it made a link; empty if there is none."""
     try:
-        return b"" if path.is_symlink() or path.stat().st_size > _MOST_BYTES else path.read_bytes()
+        path = (directory / name).resolve(strict=True)
+        is_own = path.is_relative_to(directory.resolve()) and path.stat().st_size <= _MOST_BYTES
+        return path.read_bytes() if is_own else b""
     except OSError:
         return b""
 

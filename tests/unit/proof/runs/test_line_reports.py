@@ -132,6 +132,14 @@ def test_what_is_no_report_tells_nothing(tmp_path, data):
     assert read_line_report(tmp_path, tmp_path, sources, "module a") == LineReport()
 
 
+def test_a_link_to_a_file_elsewhere_is_not_followed(tmp_path):
+    directory = tmp_path / "record"
+    directory.mkdir()
+    write_istanbul(tmp_path, f"{tmp_path}/price.js")
+    (directory / "istanbul").symlink_to(tmp_path / "istanbul")
+    assert read_line_report(directory, tmp_path, {"price.js": SCRIPT.encode()}, "") == LineReport()
+
+
 def test_lines_of_ruby_in_methods_are_called_and_their_heads_are_loaded(tmp_path):
     row = "1,-,1,1,1,-,-,1,0,-"
     (tmp_path / "ruby-1.lines").write_text(f"{tmp_path}/price.rb\t{row}\n/elsewhere/price.rb\t{row}\n")
