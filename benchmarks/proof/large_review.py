@@ -53,8 +53,9 @@ async def choose_faults(
             is_new_file = fault.place is not None and fault.place[0] not in {
                 one.place[0] for one in chosen if one.place
             }
-            if fault.kind != "small fault, its own tests" or not is_new_file or fault.place is None:
+            if fault.kind != "small fault, its own tests" or not is_new_file or is_undone(clone, fault):
                 continue
+            assert fault.place is not None
             trial = {**files, fault.place[0]: fault.files[fault.place[0]]}
             async with open_runs(clone.root, trial, options.check) as (runs, _):
                 result = await runs.run(is_brief=True, seconds=seconds * _HANGS)
@@ -63,6 +64,15 @@ async def choose_faults(
                 print(f"seeded: {fault.place[0]}:{fault.place[1]} {fault.old} -> {fault.new}", flush=True)
             break
     return files, chosen
+
+
+def is_undone(clone: Clone, fault: Fault) -> bool:
+    """True if a fault brings a line of the old text back, and so is no line of the change any more."""
+    if fault.place is None:
+        return True
+    path, line = fault.place
+    new = (fault.files[path] or b"").splitlines()[line - 1]
+    return new in (clone.read_parent(path) or b"").splitlines()
 
 
 def contains(change: Change, hunk: Hunk, fault: Fault) -> bool:
