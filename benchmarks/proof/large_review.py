@@ -72,7 +72,7 @@ def is_undone(clone: Clone, fault: Fault) -> bool:
         return True
     path, line = fault.place
     new = (fault.files[path] or b"").splitlines()[line - 1]
-    return new in (clone.read_parent(path) or b"").splitlines()
+    return new in clone.read_parent(path).splitlines()
 
 
 def contains(change: Change, hunk: Hunk, fault: Fault) -> bool:
