@@ -130,7 +130,7 @@ def _read_go(report: LineReport, profile: bytes, module: str, texts: Mapping[str
 
 class _Place(Struct):
     line: int
-    column: int | None = None  # the end of a line, in reports that V8's counts were turned into
+    column: int | None = None  # in reports made from the counts of the engine: the end of a line
 
     @property
     def key(self) -> tuple[int, float]:
@@ -155,7 +155,7 @@ class _IstanbulFile(Struct, rename="camel"):
 
 
 def _read_istanbul(report: LineReport, data: bytes, root: Path, texts: Mapping[str, list[str]]) -> None:
-    """Statements count on the line on which they begin. What vitest makes of V8's counts has all other lines, too."""
+    """Statements count on the line on which they begin. Vitest counts all other lines, too."""
     try:
         files = decode_json(data, dict[str, _IstanbulFile])
     except msgspec.MsgspecError:
