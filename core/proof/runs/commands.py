@@ -46,7 +46,7 @@ _LAUNCHERS: Final = (
 )
 _GO_TEST: Final = compile_lazily(r"\bgo test\b")
 _REPORTING: Final = ("jest", "vitest")
-_SCRIPT: Final = compile_lazily(r"(?P<manager>npm|pnpm|yarn) (?:(?:run )?(?P<name>[\w:.-]+))")
+_SCRIPT: Final = compile_lazily(r"(?P<manager>npm|pnpm|yarn) (?:run )?(?P<name>[\w:.-]+)")
 
 
 class CheckCommand(Struct, frozen=True):
