@@ -22,12 +22,12 @@ from core.text.display_names import display_name
 
 Word = Literal[
     "fails", "proves_nothing", "weakened", "steering", "changed", "never_ran", "unnoticed", "used", "gap", "unknown",
-    "test", "checked", "folded",
+    "checked", "test", "folded",
 ]  # fmt: skip
 # The order in which hunks are reviewed. What was not asked for comes before all others of its word.
 ORDER: Final[tuple[Word, ...]] = (
     "fails", "proves_nothing", "weakened", "steering", "changed", "never_ran", "unnoticed", "used", "gap", "unknown",
-    "test", "checked", "folded",
+    "checked", "test", "folded",
 )  # fmt: skip
 LOOK_AT: Final[frozenset[Word]] = frozenset(ORDER[: ORDER.index("gap") + 1])
 _KIND_WORDS: Final[Mapping[HunkKind, tuple[str, str, str]]] = {  # as a verdict, one of many, many

@@ -18,7 +18,7 @@ from tui.review.hunk_rows import HunkOrder
 from tui.review.pane import NOT_ASKED_FOR
 from tui.review.proof_view import ReviewProof
 
-TITLES = ["never ran", "runs, nothing notices", "used, not checked", "test", "checked"]
+TITLES = ["never ran", "runs, nothing notices", "used, not checked", "checked", "test"]
 
 
 def drawn(app: ReviewApp) -> list[str]:
@@ -88,7 +88,7 @@ async def test_late_evidence_changes_words_in_place_and_the_order_is_made_again_
         show_proof(app, build_proof(gap))
         assert verdicts(app) == ["checked", *TITLES[1:]]
         await settle(pilot, "l", "l")
-        assert verdicts(app) == ["runs, nothing notices", "used, not checked", "test", "checked", "checked"]
+        assert verdicts(app) == ["runs, nothing notices", "used, not checked", "checked", "checked", "test"]
 
 
 async def test_a_hunk_that_goes_leaves_the_others_where_they_are_and_a_new_one_comes_last():
@@ -99,7 +99,7 @@ async def test_a_hunk_that_goes_leaves_the_others_where_they_are_and_a_new_one_c
         app.diffs["new.py"] = diff_of("new.py", [("-+", "=>x = 1")])
         proof = build_proof(evidence_of(app.diffs["new.py"], 0, executed="none"))
         show_proof(app, proof)
-        assert verdicts(app) == ["never ran", "used, not checked", "test", "checked", "never ran"]
+        assert verdicts(app) == ["never ran", "used, not checked", "checked", "test", "never ran"]
 
 
 def test_groups_by_intent_stay_outer_and_what_was_not_asked_for_comes_first():
