@@ -1,4 +1,4 @@
-"""Owner, extended attributes, privileges and times of files: of a replacement, or of what commands wrote.
+"""Owner, extended attributes and privileges of files: copied to a replacement, or taken from what commands wrote.
 
 A replacement gets only the user's own attribute names and the access list (xattr(7), acl(5)): `security.capability` was
 granted to the old content, and the marks of overlay file systems are no content. Files with setuid or setgid bits or
@@ -22,8 +22,6 @@ _OVERLAY: Final = "user.overlay."
 _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _PRIVILEGES: Final = stat.S_ISUID | stat.S_ISGID
 _CAPABILITIES: Final = "security.capability"
-_SECOND: Final = 1_000_000_000  # ns
-_MINUTE: Final = 60  # seconds: a file that is dated later than this has a wrong clock, not several edits
 
 
 def copy_owner(directory: int, name: bytes, temporary: bytes) -> None:
@@ -56,20 +54,6 @@ def copy_attributes(directory: int, source: bytes, target: bytes, mode: int) -> 
             with suppress(OSError):
                 os.setxattr(new, name, os.getxattr(old, name))
         os.fchmod(new, mode & 0o777)  # last, since the group's permissions are the mask of the access list
-
-
-def make_time_distinct(directory: int, temporary: bytes, old: os.stat_result | None) -> None:
-    """Date the replacement of a file a second later if it has the old file's size and second, as Mercurial does
-    (`avoidambig`): Python and other tools then take what they compiled from the old text as up to date. `old`: the
-    replaced file, None if there is none."""
-    if old is None or not stat.S_ISREG(old.st_mode):
-        return
-    new = os.stat(temporary, dir_fd=directory, follow_symlinks=False)
-    is_ambiguous = (
-        new.st_size == old.st_size and 0 <= old.st_mtime_ns // _SECOND - new.st_mtime_ns // _SECOND <= _MINUTE
-    )
-    if stat.S_ISREG(new.st_mode) and is_ambiguous:
-        os.utime(temporary, ns=(new.st_atime_ns, old.st_mtime_ns + _SECOND), dir_fd=directory, follow_symlinks=False)
 
 
 def _is_copied(name: str) -> bool:

@@ -66,6 +66,7 @@ class Shadow:
         self._promotion = Promotion(
             workspace, blobs, Journal(session / "journal.jsonl"), self._emit_promoted, self.layers, step
         )
+        self.dates = self._promotion.dates
         self._contents = contents = Contents(blobs)
         review = (workspace, contents, emit, state)
         self.hunk_edits, self.conflicts = HunkEdits(*review), Conflicts(*review)
@@ -75,7 +76,7 @@ class Shadow:
         self.load_rules = load_rules
         self._risks = Risks(tree, emit, self._list_rules)
         self._verdicts = Verdicts(*review, self._promotion, self._risks.write_rules)
-        self._pending_layer = PendingLayer(tree)
+        self._pending_layer = PendingLayer(tree, self.dates)
         self._absorber = Absorber(tree, self._proposals, emit)
         self.bulks = BulkVerdicts(tree, emit, step, self._risks.write_rules)
         self._staleness_check = StalenessCheck(tree, self.bulks, self._pending_layer, emit)

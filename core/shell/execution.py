@@ -129,6 +129,7 @@ class Execution:
         self._disk_guard = DiskGuard(host.directory, self._layer, host.ensure_cache(), host.ensure_temporary())
         self._started_ns = time.time_ns()
         try:
+            await host.shadow.dates.wait()
             on_stderr = self.request.on_stderr
             errors = partial(self._masked.feed_errors, on_errors=on_stderr) if on_stderr is not None else None
             self.running = await box.start(self._build_spec(lowers), self.tracker.feed, errors)

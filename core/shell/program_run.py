@@ -124,6 +124,7 @@ class ProgramRun:
         await self._mask_secrets()
         limits = BoxLimits(seconds=None, memory=get_memory_limit(), output=MAX_OUTPUT)
         lowers = host.shadow.prepare_lowers()
+        await host.shadow.dates.wait()
         request = await host.build_passing_request(_COMMAND, lowers=lowers, cwd=".", limits=limits, is_piped=True)
         return await box.start(replace(request, raw=True), self._take_calls, self._printed.feed)
 

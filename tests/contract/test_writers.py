@@ -65,7 +65,8 @@ WRITERS: dict[str, str] = {
     "core.git.temporary_directories": SCRATCH,
     "core.background.repositories": "a clone of its own in the state directory; starts git",
     "core.background.session_archive": STATE,
-    "core.filesystem.file_attributes": "project: attributes, access list and time of an accepted file; the cache",
+    "core.filesystem.file_dates": "project: the date of an accepted file; that of a pending one in the state directory",
+    "core.filesystem.file_attributes": "project: attributes and access list of an accepted file; the cache",
     "core.git.tree_entries": SCRATCH,
     "core.git.tree_writer": "objects in the directory that its caller made, below the temporary one",
     "core.cli.print_mode.shown_arguments": "the arguments in the memory of this process",
@@ -189,8 +190,9 @@ PROJECT: dict[str, frozenset[str]] = {
         "FileSwaps._undo_exchange FileSwaps._exchange_back FileSwaps.write_content FileSwaps._remove_target "
         "FileSwaps._remove_written FileSwaps.discard FileSwaps.swap _move_to_target"
     ),
+    "core.filesystem.file_dates": words("FileDates.separate"),
     "core.filesystem.file_attributes": words(
-        "_make_plain _open_file _strip_file copy_attributes copy_owner make_time_distinct strip_privileges"
+        "_make_plain _open_file _strip_file copy_attributes copy_owner strip_privileges"
     ),
     "core.shadow.bulk.layer_transfer": words(
         "LayerTransfer._make_directory LayerTransfer._put LayerTransfer._remove LayerTransfer.run "

@@ -19,6 +19,7 @@ import stat
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -28,7 +29,7 @@ from msgspec.structs import replace
 
 from core.errors import ContentLost, PathRefused, StateError
 from core.filesystem.atomic_write import replace_file
-from core.filesystem.file_attributes import make_time_distinct
+from core.filesystem.file_dates import FileDates
 from core.filesystem.open_beneath import open_parent
 from core.filesystem.overlay_support import make_whiteout
 from core.filesystem.removal import remove_path, remove_tree
@@ -187,8 +188,8 @@ class PendingRecord(Struct, frozen=True, kw_only=True):
 class PendingLayer:
     """The pending layer of one session."""
 
-    def __init__(self, tree: MergedTree) -> None:
-        self._tree, self._layers, self._contents = tree, tree.layers, tree.contents
+    def __init__(self, tree: MergedTree, dates: FileDates) -> None:
+        self._tree, self._layers, self._contents, self._dates = tree, tree.layers, tree.contents, dates
         self._held: PendingRecord | None = None
         self._ready: dict[str, tuple[_Node, Path]] = {}
         self._adopted_times: dict[str, int] = {}
@@ -373,7 +374,7 @@ class PendingLayer:
             (directory / name).mkdir(mode=0o755)
             record = self._link_retained(record, name, new_record, due)
         draft = _LayerDraft(
-            directory / name, record, self._contents, self._ready, lambda path: self._find_replaced(old, path)
+            directory / name, record, self._contents, self._ready, partial(self._find_replaced, old), self._dates
         )
         draft.write(new_record, due)
         for _, leftover in self._ready.values():
@@ -446,6 +447,7 @@ class _LayerDraft(Struct, eq=False):
     contents: Contents
     ready: Mapping[str, tuple[_Node, Path]]
     find_replaced: Callable[[str], os.stat_result | None]
+    dates: FileDates
 
     def write(self, new_record: PendingRecord, due: Collection[str]) -> None:
         """Remove entries, create others, then set the modes; `due`: unchanged entries to create again. Raises
@@ -498,7 +500,7 @@ class _LayerDraft(Struct, eq=False):
                 os.utime(temporary, ns=(modified_ns, modified_ns))
         if replaced is not None:
             with open_parent(os.fsencode(temporary)) as (above, name):
-                make_time_distinct(above, name, replaced)
+                self.dates.separate(above, name, replaced)
         temporary.replace(target)
 
 

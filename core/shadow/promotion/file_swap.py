@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from core.errors import ContentLost, PathRefused, ReviewConflict
 from core.filesystem.atomic_write import NameInDirectory, create_file, exchange_names, move_to_free_name, sync_directory
-from core.filesystem.file_attributes import copy_attributes, copy_owner, make_time_distinct
+from core.filesystem.file_attributes import copy_attributes, copy_owner
+from core.filesystem.file_dates import FileDates
 from core.protocol.review import FileState
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.promotion.journal import PathWrite
@@ -35,6 +36,7 @@ class FileSwaps(Struct, eq=False):
     workspace: Workspace
     blobs: BlobStore
     step: Callable[[str], None]
+    dates: FileDates
 
     def write_content(self, write: PathWrite, state: FileState) -> None:
         """Write the content of a state under the temporary name. Raises OSError, `ContentLost`."""
@@ -50,7 +52,7 @@ class FileSwaps(Struct, eq=False):
                 copy_owner(directory, name, temporary)
                 copy_attributes(directory, name, temporary, state.mode)
                 with suppress(OSError):
-                    make_time_distinct(directory, temporary, os.stat(name, dir_fd=directory, follow_symlinks=False))
+                    self.dates.separate(directory, temporary, os.stat(name, dir_fd=directory, follow_symlinks=False))
 
     def swap(self, write: PathWrite) -> None:
         """Exchange old and new content. Raises `ReviewConflict`, and leaves the disk alone, if its state is not

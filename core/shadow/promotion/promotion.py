@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from core.errors import AgentTuiError, PathRefused
 from core.filesystem.atomic_write import make_temporary_name, sync_directory
+from core.filesystem.file_dates import FileDates
 from core.ids import new_id
 from core.protocol.events import AnyEvent, Notice
 from core.protocol.paths import list_parents
@@ -65,7 +66,8 @@ class Promotion:
     ) -> None:
         self.workspace, self.blobs, self.journal, self.layers = workspace, blobs, journal, layers
         self.emit, self.step = emit, step
-        self._swaps = FileSwaps(self.workspace, self.blobs, self.step)
+        self.dates = FileDates()
+        self._swaps = FileSwaps(self.workspace, self.blobs, self.step, self.dates)
         self._notices: list[Notice] = []
 
     def plan_write(self, path: str, before: FileState, after: FileState, pending: FileState | None) -> PathWrite:

@@ -132,7 +132,7 @@ class CleanLayer:
         shadow = self._host.shadow
         contents, state = Contents(shadow.blobs), ReviewState(changes=self._text)
         tree = MergedTree(shadow.workspace, contents, state, LayerStore(directory), lambda change: change.pending)
-        top = PendingLayer(tree).sync({path: change.pending for path, change in self._text.items()})
+        top = PendingLayer(tree, shadow.dates).sync({path: change.pending for path, change in self._text.items()})
         return (top,) if top is not None else ()
 
     def _build_request(

@@ -32,6 +32,7 @@ def open_shadow(boxed: Boxed) -> Shadow:
 async def run(boxed: Boxed, shadow: Shadow, command: str) -> Ran:
     """Run a command over what the agent sees, and take its effects in."""
     lowers = shadow.prepare_lowers()
+    await shadow.dates.wait()
     started = time.time_ns()
     for path in (boxed.state, *boxed.state.rglob("*")):
         os.chown(path, boxed.uid, boxed.uid, follow_symlinks=False)

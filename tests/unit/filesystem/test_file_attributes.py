@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core.filesystem.file_attributes import copy_attributes, make_time_distinct
+from core.filesystem.file_attributes import copy_attributes
 from core.filesystem.open_beneath import DIRECTORY
 
 ACCESS_LIST = "system.posix_acl_access"
@@ -72,27 +72,3 @@ def test_where_no_file_was_nothing_is_copied(directory, source):
     (place / "link").symlink_to("old")
     copy_attributes(descriptor, source, b"new", 0o644)
     assert os.listxattr(place / "new") == []
-
-
-@pytest.mark.parametrize(
-    ("old_text", "old_time", "is_moved"),
-    [
-        pytest.param(b"a - b", 500, True, id="same size and second"),
-        pytest.param(b"a - b", 1_600, True, id="the old file was moved to the next second already"),
-        pytest.param(b"a - bc", 500, False, id="another size"),
-        pytest.param(b"a - b", -600, False, id="the second before"),
-        pytest.param(b"a - b", 3_600_000, False, id="a wrong clock"),
-    ],
-)
-def test_a_replacement_of_the_same_size_and_second_gets_a_later_second(tmp_path, old_text, old_time, is_moved):
-    now = 1_700_000_000_000  # ms since 1970
-    (tmp_path / "old").write_bytes(old_text)
-    (tmp_path / "new").write_bytes(b"a + b")
-    os.utime(tmp_path / "old", ns=((now + old_time) * 10**6,) * 2)
-    os.utime(tmp_path / "new", ns=((now + 700) * 10**6,) * 2)
-    directory = os.open(tmp_path, DIRECTORY)
-    make_time_distinct(directory, b"new", (tmp_path / "old").stat())
-    make_time_distinct(directory, b"new", None)
-    os.close(directory)
-    expected = now + (old_time + 1_000 if is_moved else 700)
-    assert (tmp_path / "new").stat().st_mtime_ns == expected * 10**6

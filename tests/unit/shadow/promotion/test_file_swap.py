@@ -9,6 +9,7 @@ import pytest
 
 from core.errors import ReviewConflict
 from core.filesystem.atomic_write import make_temporary_name
+from core.filesystem.file_dates import FileDates
 from core.protocol.review import FileState
 from core.shadow.promotion.file_swap import FileSwaps
 from core.shadow.promotion.journal import PathWrite
@@ -39,7 +40,7 @@ class SwapCase:
         def step(_: str) -> None:
             meanwhile()
 
-        swaps = FileSwaps(self.review.workspace, self.review.shadow.blobs, step)
+        swaps = FileSwaps(self.review.workspace, self.review.shadow.blobs, step, FileDates())
         if self.write.after != ABSENT:
             swaps.write_content(self.write, self.write.after)
         swaps.swap(self.write)
