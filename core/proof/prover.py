@@ -400,8 +400,7 @@ class Prover:
         record = self._base.record
         executable = {
             path: record.executable.get(path)
-            if path in record.executable
-            else list_executable_lines(path, self._texts[path].pending.decode("utf-8", "replace"))
+            or list_executable_lines(path, self._texts[path].pending.decode("utf-8", "replace"))
             for path in {path for path, _ in places}
         }
         return {

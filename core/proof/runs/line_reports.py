@@ -22,7 +22,7 @@ from msgspec import Struct
 from core.patterns import compile_lazily
 from core.proof.runs.commands import CheckCommand
 from core.proof.runs.executed_lines import list_script_lines
-from core.proof.runs.records import RECORDER
+from core.proof.runs.records import RECORDER, Lines, add_lines, read_run_file
 from core.records import decode_json
 from core.syntax.grammars import parse_syntax
 
@@ -30,7 +30,6 @@ GO_ENDING: Final = ".go"
 RUBY_ENDING: Final = ".rb"
 _GO_PROFILE: Final = "go.cover"
 _ISTANBUL: Final = "istanbul/coverage-final.json"
-_MOST_BYTES: Final = 256 << 20
 _GO_BLOCK: Final = compile_lazily(r"(?P<name>.+):(\d+)\.(\d+),(\d+)\.(\d+) \d+ (\d+)")
 _GO_MODULE: Final = compile_lazily(r"^module\s+\"?([^\s\"]+)", re.MULTILINE)
 _NO_STATEMENT: Final = compile_lazily(r"\s*(?:[})\]]*[,;]?\s*)?(?://.*)?")
@@ -46,8 +45,6 @@ _VITEST_OPTIONS: Final = (
 _VITEST_PROVIDERS: Final = ("coverage-v8", "coverage-istanbul")
 _RUBY_RECORDER: Final = RECORDER / "agent_tui_coverage.rb"
 _RUBY_METHODS: Final = frozenset({"method", "singleton_method"})
-
-Lines = dict[str, frozenset[int]]  # lines (1-indexed) by path, relative to the project
 
 
 class LineReport(Struct):
@@ -80,28 +77,14 @@ def read_line_report(directory: Path, root: Path, sources: Mapping[str, bytes], 
     report = LineReport()
     texts = {path: data.decode("utf-8", "replace").split("\n") for path, data in sources.items()}
     match = _GO_MODULE.search(go_module)
-    profile = _read(directory, _GO_PROFILE)
+    profile = read_run_file(directory, _GO_PROFILE)
     if match is not None and profile:
         _read_go(report, profile, match[1], texts)
-    if istanbul := _read(directory, _ISTANBUL):
+    if istanbul := read_run_file(directory, _ISTANBUL):
         _read_istanbul(report, istanbul, root, texts)
     for path in sorted(directory.glob("ruby-*.lines")):
-        _read_ruby(report, _read(directory, path.name).decode("utf-8", "replace"), root, texts)
+        _read_ruby(report, read_run_file(directory, path.name).decode("utf-8", "replace"), root, texts)
     return report
-
-
-def _read(directory: Path, name: str) -> bytes:
-    """Return a file that the run wrote, and not one elsewhere to which it made a link; empty if there is none."""
-    try:
-        path = (directory / name).resolve(strict=True)
-        is_own = path.is_relative_to(directory.resolve()) and path.stat().st_size <= _MOST_BYTES
-        return path.read_bytes() if is_own else b""
-    except OSError:
-        return b""
-
-
-def _add(lines: Lines, path: str, numbers: frozenset[int]) -> None:
-    lines[path] = lines.get(path, frozenset()) | numbers
 
 
 def _read_go(report: LineReport, profile: bytes, module: str, texts: Mapping[str, list[str]]) -> None:
@@ -124,8 +107,8 @@ def _read_go(report: LineReport, profile: bytes, module: str, texts: Mapping[str
             numbers = numbers or [start[0]]
             executable.update(numbers)
             called.update(numbers if has_run else ())
-        _add(report.called, path, frozenset(called))
-        _add(report.executable, path, frozenset(executable))
+        add_lines(report.called, {path: frozenset(called)})
+        add_lines(report.executable, {path: frozenset(executable)})
 
 
 class _Place(Struct):
@@ -169,11 +152,11 @@ def _read_istanbul(report: LineReport, data: bytes, root: Path, texts: Mapping[s
         called = {
             place.line for place in executed if any(loc.start.key <= place.key < loc.end.key for loc in functions)
         }
-        _add(report.called, path, frozenset(called))
-        _add(report.loaded, path, frozenset(place.line for place in executed) - called)
+        add_lines(report.called, {path: frozenset(called)})
+        add_lines(report.loaded, {path: frozenset(place.line for place in executed) - called})
         executable = frozenset(extent.start.line for extent in file.statement_map.values())
         statements = list_script_lines({path: "\n".join(texts[path]).encode()}).get(path) or executable
-        _add(report.executable, path, executable & statements)
+        add_lines(report.executable, {path: executable & statements})
 
 
 def _read_ruby(report: LineReport, text: str, root: Path, texts: Mapping[str, list[str]]) -> None:
@@ -186,9 +169,9 @@ def _read_ruby(report: LineReport, text: str, root: Path, texts: Mapping[str, li
         executable = {number for number, value in enumerate(counts.split(","), 1) if value.isdigit()}
         executed = {number for number, value in enumerate(counts.split(","), 1) if value.isdigit() and int(value)}
         inside = _find_method_lines(path, "\n".join(texts[path]))
-        _add(report.called, path, frozenset(executed & inside))
-        _add(report.loaded, path, frozenset(executed - inside))
-        _add(report.executable, path, frozenset(executable))
+        add_lines(report.called, {path: frozenset(executed & inside)})
+        add_lines(report.loaded, {path: frozenset(executed - inside)})
+        add_lines(report.executable, {path: frozenset(executable)})
 
 
 def _find_method_lines(path: str, text: str) -> frozenset[int]:

@@ -24,6 +24,7 @@ ANY_TEST: Final = "*"  # that of the test to which lines belong that ran in one 
 _MOST_BYTES: Final = 256 << 20  # of one process
 
 Outcome = Literal["passed", "failed", "skipped", "xfailed"]
+Lines = dict[str, frozenset[int]]  # lines (1-indexed) by path, relative to the project
 
 
 class TestEnd(Struct, frozen=True):
@@ -109,10 +110,8 @@ class RecordDirectory(Struct, frozen=True):
 
     def _read_process(self, path: Path) -> _Process:
         try:
-            if path.stat().st_size > _MOST_BYTES or path.is_symlink():
-                return _Process()
-            return decode_json(path.read_bytes(), _Process)
-        except (OSError, msgspec.MsgspecError):
+            return decode_json(read_run_file(self.location, path.name), _Process)
+        except msgspec.MsgspecError:
             return _Process()
 
     def _build_end(
@@ -128,6 +127,23 @@ class _Process(Struct):
     lines: dict[str, list[tuple[int, int]]] = {}
     results: list[tuple[str, str, Outcome, str, str, list[tuple[str, int]]]] = []
     collected: int | None = None
+
+
+def read_run_file(directory: Path, name: str, most_bytes: int = _MOST_BYTES) -> bytes:
+    """Return a file that a run wrote into a directory, and not one elsewhere to which it made a link; empty if there is
+    none, or a larger one."""
+    try:
+        path = directory / name
+        is_own = not path.is_symlink() and path.resolve(strict=True).is_relative_to(directory.resolve())
+        return path.read_bytes() if is_own and path.stat().st_size <= most_bytes else b""
+    except OSError:
+        return b""
+
+
+def add_lines(lines: Lines, others: Mapping[str, frozenset[int]]) -> None:
+    """Add the lines of other files, or of the same ones, to lines by path."""
+    for path, numbers in others.items():
+        lines[path] = lines.get(path, frozenset()) | numbers
 
 
 def build_environment(directory: Path, environment: Mapping[str, str]) -> dict[str, str]:

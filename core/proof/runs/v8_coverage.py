@@ -15,13 +15,11 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from core.proof.runs.records import ANY_TEST
+from core.proof.runs.records import ANY_TEST, Lines, read_run_file
 from core.records import decode_json
 
 ENDINGS: Final = (".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts")
 _MOST_BYTES: Final = 64 << 20  # of one process
-
-Lines = dict[str, frozenset[int]]  # executed lines (1-indexed) by path
 
 
 class ScriptLines(Struct, frozen=True):
@@ -128,8 +126,6 @@ def _find_path(url: str, root: Path) -> str:
 
 def _read_dump(path: Path) -> _Dump:
     try:
-        if path.stat().st_size > _MOST_BYTES or path.is_symlink():
-            return _Dump([])
-        return decode_json(path.read_bytes(), _Dump)
-    except (OSError, msgspec.MsgspecError):
+        return decode_json(read_run_file(path.parent, path.name, _MOST_BYTES), _Dump)
+    except msgspec.MsgspecError:
         return _Dump([])

@@ -26,7 +26,7 @@ from core.proof.runs.line_reports import (
     read_line_report,
 )
 from core.proof.runs.printed_ends import read_printed_ends
-from core.proof.runs.records import ANY_TEST, IMPORT, RECORDER, RecordDirectory, RunRecord, build_environment
+from core.proof.runs.records import ANY_TEST, IMPORT, RECORDER, RecordDirectory, RunRecord, add_lines, build_environment
 from core.proof.runs.v8_coverage import ENDINGS, read_v8_lines
 from core.protocol.review import Change
 from core.sandbox.results import CommandResult
@@ -142,8 +142,7 @@ class VariantRuns:
         directory = RecordDirectory(self._directory / new_id("record"), self._host.workspace.root, paths)
         wanted = {*files, *(test.partition("::")[0] for test in tests)} if self.check.takes_files else set[str]()
         environment = self._host.build_environment()
-        root = self._host.workspace.root
-        report = build_report_options(self.check, directory.location, root) if has_lines else ""
+        report = build_report_options(self.check, directory.location, directory.root) if has_lines else ""
         options = CleanRunOptions(
             seconds=seconds,
             variants=dict(variants or {}),
@@ -184,13 +183,13 @@ class VariantRuns:
             go_module = self._read_text("go.mod").decode("utf-8", "replace")
             report = read_line_report(directory.location, directory.root, sources, go_module)
             executable = report.executable
-            _add_lines(lines[ANY_TEST], report.called)
-            _add_lines(lines[IMPORT], report.loaded)
+            add_lines(lines[ANY_TEST], report.called)
+            add_lines(lines[IMPORT], report.loaded)
         scripts = {path: data for path, data in sources.items() if path.endswith(ENDINGS) and path not in executable}
         processes = [*read_v8_lines(directory.location, directory.root, scripts, is_test_file)] if scripts else []
         for process in processes:
-            _add_lines(lines[process.test or ANY_TEST], process.called)
-            _add_lines(lines[IMPORT], process.loaded)
+            add_lines(lines[process.test or ANY_TEST], process.called)
+            add_lines(lines[IMPORT], process.loaded)
         if any(process.test for process in processes):
             unread = frozenset[str]().union(*(process.unread for process in processes))
             executable |= list_script_lines({path: scripts[path] for path in scripts.keys() - unread})
@@ -201,8 +200,3 @@ class VariantRuns:
         with suppress(OSError):
             return self._layer.read(path) or (self._host.workspace.root / path).read_bytes()
         return b""
-
-
-def _add_lines(lines: dict[str, frozenset[int]], others: Mapping[str, frozenset[int]]) -> None:
-    for path, numbers in others.items():
-        lines[path] = lines.get(path, frozenset()) | numbers
