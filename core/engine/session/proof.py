@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "Nothing is pending, so there is nothing to prove."
 NO_CHECK: Final = "No tests have run in this session, and `commands.checks` names none."
-NOT_ALONE: Final = "`{command}` is not run again: it {reason}. If you trust it, name it in `commands.checks`."
 _PAUSE: Final = 0.25  # seconds between two reports
 
 
@@ -268,7 +267,7 @@ def explain_no_check(state: SessionState, patterns: Sequence[str]) -> str:
         result = detect_checks(command, 0, extra=patterns)
         checks = parse_checks(command, patterns=patterns, workspace=state.workspace)
         if result is not None and result.kind == "tests" and isinstance(checks, NotACheck):
-            return NOT_ALONE.format(command=" ".join(command.split()), reason=checks.reason)
+            return f"{checks.explain(command)} If you trust it, name it in `commands.checks`."
     return NO_CHECK
 
 

@@ -39,7 +39,6 @@ from core.text.counting import count
 MAX_CHECKS: Final = 4
 NOTHING = "No pending change can be verified: protected, conflicting and broken changes are decided one by one."
 NO_CHECK = "No check has passed on the current changes, so there is none to run again."
-NOT_ALONE = "{command} is not run again: it {reason}. Only a check on its own counts."
 CHANGED_MEANWHILE: Final = (
     "The pending changes or the project changed while the checks ran, so nothing was accepted. Try again."
 )
@@ -282,9 +281,8 @@ def _is_of_tests(command: str, workspace: str) -> bool:
 
 
 def _explain_refusal(checks_by_command: Mapping[str, tuple[SingleCheck, ...] | NotACheck]) -> str:
-    reasons = [(name, result.reason) for name, result in checks_by_command.items() if isinstance(result, NotACheck)]
-    command, reason = reasons[0]
-    return NOT_ALONE.format(command=f"`{' '.join(command.split())}`", reason=reason)
+    reasons = [result.explain(name) for name, result in checks_by_command.items() if isinstance(result, NotACheck)]
+    return f"{reasons[0]} Only a check on its own counts."
 
 
 def _has_wildcard(pattern: str) -> bool:

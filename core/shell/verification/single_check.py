@@ -140,6 +140,10 @@ class NotACheck(Struct, frozen=True):
 
     reason: str
 
+    def explain(self, command: str) -> str:
+        """Return a sentence that says why this command is not run again."""
+        return f"`{' '.join(command.split())}` is not run again: it {self.reason}."
+
 
 _STRICTNESS: Final = compile_lazily(r"set (?:-[euxo]+|pipefail|\s)+(?:;|&&|\n)\s*")  # only makes a command fail earlier
 _REDIRECTIONS: Final = frozenset({">", ">&", "&>", ">>"})
