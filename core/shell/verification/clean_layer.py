@@ -87,6 +87,7 @@ class CleanLayer:
             raise ToolFailed(NO_BOX, hint="agent-tui doctor says what the sandbox needs.")
         self._box, self._base = box, self._layers.create({})
         self._lowers = await finish_in_thread(self._lay_out, self._base.upper.with_name("text"))
+        await host.shadow.dates.wait()
         self._withheld = await asyncio.to_thread(host.withheld)
         self._repository = await asyncio.to_thread(host.repository)
         secrets = (*self._withheld.covered, *self._withheld.masked)
