@@ -294,17 +294,16 @@ class Transcript(ScrollView, can_focus=True):
 
     def action_toggle_block(self) -> None:
         """Open or close the block; show the pictures of one that has any, go to the one that it is about."""
-        attachments = self._blocks[self.cursor].attachments if 0 <= self.cursor < len(self._blocks) else ()
-        if attachments:
-            self.post_message(self.AttachmentsRequested(attachments))
+        block = self.current_block
+        if block is not None and block.attachments:
+            self.post_message(self.AttachmentsRequested(block.attachments))
             return
-        if (block := self.current_block) is not None and block.target:
+        if block is not None and block.target:
             self.post_message(self.PlaceRequested(block.target))
             return
-        if not 0 <= self.cursor < len(self._blocks) or not can_open(self._blocks[self.cursor]):
+        if block is None or not can_open(block):
             return
-        key = self._blocks[self.cursor].key
-        self._block_layout.opened_keys ^= {key}
+        self._block_layout.opened_keys ^= {block.key}
         self._block_layout.rerender(self.cursor)
         self._is_following = False
         self._resize_virtual()
