@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 
-def read_mounts() -> list[tuple[bytes, bytes]]:
-    """Return mount point and file system's type of every mount, earlier mounts first. Raises OSError."""
-    with open("/proc/self/mountinfo", "rb") as table:
+def read_mounts(process: int | str = "self") -> list[tuple[bytes, bytes]]:
+    """Return mount point and file system's type of every mount that a process sees, earlier mounts first. Raises
+    OSError."""
+    with open(f"/proc/{process}/mountinfo", "rb") as table:
         halves = [line.partition(b" - ") for line in table]
     return [(unescape_point(head.split(b" ", 5)[4]), tail.split(b" ", 1)[0]) for head, _, tail in halves]
 

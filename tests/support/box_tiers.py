@@ -37,6 +37,8 @@ def recorded() -> frozenset[Tier]:
 _NO_PROXY = "grants of hosts need T1"
 _OWN_PROC = "pid 1 is bubblewrap's; its environment, which is the command's own, can be read"
 _ONE_USER = "the ids of other users are not mapped"
+_LINKS = "in a copy every name has a file of its own"
+_NO_MASKS = "a copy has no masked files, so nothing keeps their directory"
 _COPY = "a copy is compared, not recorded: the same effect is written without the mark"
 _FIRST_ENDS = "bubblewrap ends everything when the command itself has ended"
 _PLACE = "the command sees a copy at another path, and has its home and /tmp at another one"
@@ -69,10 +71,15 @@ NOT_PROMISED: dict[Tier, dict[str, str]] = {
     Tier.BWRAP_COPY: _BWRAP
     | {
         "test_a_directory_that_was_replaced_is_opaque_in_the_layer": _COPY,
+        "test_a_renamed_tree_keeps_modes_times_links_and_attributes": _LINKS,
+        "test_a_directory_with_a_file_that_the_command_may_not_read_stays": _NO_MASKS,
         "test_n8_unix_sockets_work_among_the_programs_of_a_command": _NO_SOCKETS,
         "test_n8_a_pipe_of_the_machine_leads_nowhere": _BOUND,
     },
     Tier.LANDLOCK: {
+        "test_a_renamed_tree_keeps_modes_times_links_and_attributes": _LINKS,
+        "test_a_directory_with_a_file_that_the_command_may_not_read_stays": _NO_MASKS,
+        "test_another_file_system_is_still_another_one": _PLACE,
         "test_a_directory_that_was_replaced_is_opaque_in_the_layer": _COPY,
         "test_root_can_work_on_a_project_of_another_user_and_keeps_its_owner": _ONE_USER,
         "test_the_proxy_is_the_only_way_out_when_there_is_one": _NO_PROXY,

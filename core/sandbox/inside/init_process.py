@@ -9,12 +9,22 @@ from __future__ import annotations
 
 import _socket
 import contextlib
+import fcntl
 import marshal
 import os
 import select
 import signal
 
-from core.sandbox.inside import kernel, landlock, messages, port_forward, processes, root_filesystem, seccomp
+from core.sandbox.inside import (
+    directory_renames,
+    kernel,
+    landlock,
+    messages,
+    port_forward,
+    processes,
+    root_filesystem,
+    seccomp,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -64,11 +74,12 @@ def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in
         if not os.read(in_group, 1):
             os._exit(1)  # the launcher has reported why
         os.close(in_group)
-        child = _start_command(message, control)
+        renamer, connection = directory_renames.start_helper()
+        child = _start_command(message, control, connection)
     except BaseException as error:
         _send_report(control, build_failure_report(error))
         os._exit(1)
-    _InitProcess(control, child, forwarder, message).run()
+    _InitProcess(control, child, {forwarder, renamer} - {0}, message).run()
 
 
 def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> int:
@@ -102,13 +113,15 @@ def _drop_rights(message: NamespaceLaunch) -> None:
     kernel.drop_capabilities()
 
 
-def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
-    """Start the command and return its pid. A failed execution is reported like any failed step."""
+def _start_command(message: NamespaceLaunch, control: _socket.socket, renamer: int) -> int:
+    """Start the command and return its pid. A failed execution is reported like any failed step. `renamer`: the socket
+    of the helper for renames."""
     trouble_reader, trouble_writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _become_command(message, trouble_writer)
+        _become_command(message, trouble_writer, renamer)
     os.close(trouble_writer)
+    os.close(renamer)
     for descriptor in (0, 1, 2):
         os.close(descriptor)
     trouble = b""
@@ -122,9 +135,9 @@ def _start_command(message: NamespaceLaunch, control: _socket.socket) -> int:
     return child
 
 
-def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
+def _become_command(message: NamespaceLaunch, report_pipe: int, renamer: int) -> NoReturn:
     try:
-        _confine_self(message, report_pipe)
+        _confine_self(message, report_pipe, renamer)
         with name_step("command"):
             arguments = message["arguments"]
             os.execve(arguments[0], arguments, message["env"])
@@ -133,14 +146,18 @@ def _become_command(message: NamespaceLaunch, report_pipe: int) -> NoReturn:
     os._exit(127)
 
 
-def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
+def _confine_self(message: NamespaceLaunch, trouble_writer: int, renamer: int) -> None:
     """Take the last, irreversible steps, in the command's own process."""
     for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     with name_step("process"):
         os.setsid()
+        trouble_writer, renamer = (
+            fcntl.fcntl(number, fcntl.F_DUPFD_CLOEXEC, 64) for number in (trouble_writer, renamer)
+        )
         os.dup2(trouble_writer, messages.CONTROL, inheritable=False)
-        kernel.close_from(messages.CONTROL + 1)
+        os.dup2(renamer, messages.RENAMER, inheritable=False)
+        kernel.close_from(messages.RENAMER + 1)
     with name_step("directory"):
         os.chdir(message["workspace"] + b"/" + message["cwd"])
     with name_step("limits"):
@@ -149,6 +166,7 @@ def _confine_self(message: NamespaceLaunch, trouble_writer: int) -> None:
         if landlock.get_abi_version() > 0:
             landlock.restrict_self(_list_landlock_rules(message))
     with name_step("seccomp"):
+        directory_renames.report_renames(messages.RENAMER)
         seccomp.install_filter(_prepared["filter"])
 
 
@@ -168,10 +186,11 @@ def _send_report(control: _socket.socket, report: BoxReport) -> None:
 
 
 class _InitProcess:
-    def __init__(self, control: _socket.socket, child: int, forwarder: int, message: NamespaceLaunch) -> None:
+    def __init__(self, control: _socket.socket, child: int, helpers: set[int], message: NamespaceLaunch) -> None:
+        """`helpers`: the pids of our own processes in the box."""
         self._control = control
         self._child = child
-        self._forwarder = forwarder
+        self._own_pids = {1, *helpers}
         self._arguments, self._memory_limit = message["arguments"], message["memory"]
         self._is_terminating = False
         self._woken = processes.open_child_signals()
@@ -204,13 +223,18 @@ class _InitProcess:
                 os._exit(0)
 
     def _terminate(self) -> None:
+        """Send SIGTERM to all processes but our own, which ignore it."""
         self._is_terminating = True
-        if self._forwarder:
-            os.kill(self._forwarder, signal.SIGKILL)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGTERM)
-        except ProcessLookupError:
+        self._exit_if_alone()
+
+    def _exit_if_alone(self) -> None:
+        if self._is_terminating and not self._list_others():
             os._exit(0)
+
+    def _list_others(self) -> list[int]:
+        return [pid for pid in processes.list_processes() if pid not in self._own_pids]
 
     def _reap(self) -> None:
         """Reap ended processes. While terminating, the command's descendants also get the rest of the grace period."""
@@ -220,6 +244,7 @@ class _InitProcess:
             except ChildProcessError:
                 os._exit(0)
             if pid == 0:
+                self._exit_if_alone()
                 return
             if pid == self._child:
                 code = os.waitstatus_to_exitcode(status)
@@ -230,6 +255,6 @@ class _InitProcess:
 
     def _report_left(self) -> None:
         """Report the processes that the command leaves running, which end with this one."""
-        left = [pid for pid in processes.list_processes() if pid not in {1, self._forwarder}]
+        left = self._list_others()
         if left and (commands := processes.read_commands(left, self._arguments)):
             _send_report(self._control, ("left", commands))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 NEW_NAMESPACES = 0x10000000 | 0x20000000 | 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x02000000
-NEW_MOUNTS = 0x00020000
+NEW_MOUNTS, NEW_USER, NEW_NETWORK = 0x00020000, 0x10000000, 0x40000000
 AT_FDCWD = -100  # AT_FDCWD
 
 READ_ONLY, NO_SUID, NO_DEVICES, NO_EXEC = 0x1, 0x2, 0x4, 0x8  # MOUNT_ATTR_*
@@ -38,8 +38,12 @@ _NOBODY = 65534
 # Calls newer than 2019 have one number everywhere.
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _CLOSE_RANGE, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 436, 442
 _OLD_NUMBERS = {
-    "x86_64": {"pivot_root": 155, "capset": 126, "keyctl": 250},
-    "aarch64": {"pivot_root": 41, "capset": 91, "keyctl": 219},
+    "x86_64": {"pivot_root": 155, "capset": 126, "keyctl": 250, "seccomp": 317, "setns": 308},
+    "aarch64": {"pivot_root": 41, "capset": 91, "keyctl": 219, "seccomp": 277, "setns": 268},
+}
+RENAME_NUMBERS: dict[str, dict[str, int]] = {
+    "x86_64": {"rename": 82, "renameat": 264, "renameat2": 316},
+    "aarch64": {"renameat": 38, "renameat2": 276},
 }
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -56,6 +60,11 @@ def find_syscall_number(name: str, machine: str = "") -> int:
 
 def unshare(flags: int) -> None:
     _check_result(_libc.unshare(ctypes.c_int(flags)), "unshare")
+
+
+def join_namespace(descriptor: int, kind: int) -> None:
+    """Join the namespace of a kind (`NEW_USER`, …) that a descriptor of `/proc/PID/ns` refers to."""
+    make_syscall(find_syscall_number("setns"), "join a namespace", descriptor, kind)
 
 
 def make_mounts_private() -> None:

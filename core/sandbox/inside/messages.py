@@ -61,7 +61,8 @@ if TYPE_CHECKING:
         shell signals on READY that the command runs, and it may read `git_settings` from SETTINGS. `families`: the
         allowed socket families. `rules`: Landlock's, None for bubblewrap. `scratch`: bytes of the root's tmpfs.
         `user`: the user and group that root becomes; None: the same.
-        `leaves_processes`: nothing bounds their number, and what the command leaves running goes on.
+        `leaves_processes`: nothing bounds their number, and what the command leaves running goes on. `has_overlay`:
+        the workspace is an overlay, which refuses some renames.
         """
 
         cwd: bytes
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         families: list[int]
         user: tuple[int, int] | None
         leaves_processes: bool
+        has_overlay: bool
 
     # ("started",): the command runs. ("failed", step, errno, text): it could not be started. ("exit", code): it has
     # ended. ("left", commands): what it left running, as command lines. ("memory",): it was ended for exceeding its
@@ -92,6 +94,7 @@ TERMINATE = b"terminate"
 
 # The descriptor numbers in every process of a box; 0 to 2 are the command's own.
 CONTROL, PROXY, FIRST_FREE = 3, 4, 5
+RENAMER = 4  # in the command's own process, which has no use for the proxy
 PROXY_PORT = 3128
 
 # The descriptors of a supervisor's child, besides the command's own three.

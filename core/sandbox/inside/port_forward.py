@@ -126,6 +126,7 @@ class _Connection:
 def _run_forwarder(listeners: list[Listener]) -> NoReturn:
     kernel.die_with_parent(signal.SIGKILL)
     kernel.forbid_inspection()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it serves a command that is being ended
     os.closerange(0, messages.PROXY)
     for listener in listeners:
         listener.listening.setblocking(False)

@@ -20,8 +20,8 @@ AF_UNIX, AF_INET, AF_INET6 = 1, 2, 10
 NETWORK = (AF_INET, AF_INET6)
 FAMILIES = (AF_UNIX, *NETWORK)
 
-_EPERM, _ENOSYS, _EAFNOSUPPORT = 1, 38, 97
-_ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
+_EPERM, _EINVAL, _ENOSYS, _EAFNOSUPPORT = 1, 22, 38, 97
+_ALLOW, _ERRNO, _KILL, _NOTIFY = 0x7FFF0000, 0x00050000, 0x80000000, 0x7FC00000
 _LOAD, _AND, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16
 _X32 = 0x40000000
@@ -29,6 +29,7 @@ _NEW_NAMESPACE = 0x7E020000  # CLONE_NEW{NS,CGROUP,UTS,IPC,USER,PID,NET}; CLONE_
 _TERMINAL_INPUT = (0x5412, 0x541C, 0x541D)  # TIOCSTI, TIOCLINUX, TIOCCONS
 _SOCK_TYPE, _SOCK_DGRAM = 0xF, 2
 _PR_SET_SECCOMP, _MODE_FILTER = 22, 2
+_SET_MODE_FILTER = 1  # of seccomp(2)
 
 # One number for both architectures: these were added after the tables were united.
 _DENIED_ON_ALL = {
@@ -211,15 +212,46 @@ def list_denied(machine: str = "") -> dict[str, int]:
     return {name: number for name, number in denied_numbers.items() if number is not None} | _DENIED_ON_ALL
 
 
+def build_rename_filter(*, machine: str = "") -> bytes:
+    """Build a filter that reports renames to the holder of its listener, and allows everything else."""
+    _, audit = _find_architecture(machine)
+    code = [_encode(_LOAD, _ARCHITECTURE), *_return_unless(_EQUAL, audit, _ALLOW), _encode(_LOAD, _NUMBER)]
+    for number in kernel.RENAME_NUMBERS[machine or os.uname().machine].values():
+        code += _return_if(_EQUAL, number, _NOTIFY)
+    return b"".join([*code, _encode(_RETURN, _ALLOW)])
+
+
 def install_filter(program: bytes) -> None:
     """Install the filter for this process and all that it executes or starts, permanently. Raises OSError if refused.
 
     Sets no_new_privs, without which an ordinary user may not install a filter. Call it in a process with one thread.
     """
-    code = ctypes.create_string_buffer(program, len(program))
-    structure = struct.pack("@HP", len(program) // struct.calcsize("HBBI"), ctypes.addressof(code))
+    code, structure = _build_program(program)
     kernel.forbid_new_privileges()
     kernel.call_prctl("the seccomp filter", _PR_SET_SECCOMP, _MODE_FILTER, structure)
+    del code
+
+
+def install_listener(program: bytes, flags: int, optional_flags: int = 0) -> int:
+    """Install a filter as `install_filter` does, and return the descriptor on which the kernel reports the calls for
+    which it asks. `optional_flags`: those that older kernels do not know. Raises OSError."""
+    code, structure = _build_program(program)
+    kernel.forbid_new_privileges()
+    number = kernel.find_syscall_number("seccomp")
+    try:
+        return kernel.make_syscall(number, "the listener", _SET_MODE_FILTER, flags | optional_flags, structure)
+    except OSError as error:
+        if error.errno != _EINVAL or not optional_flags:
+            raise
+        return kernel.make_syscall(number, "the listener", _SET_MODE_FILTER, flags, structure)
+    finally:
+        del code
+
+
+def _build_program(program: bytes) -> tuple[object, bytes]:
+    """Return `struct sock_fprog`, and the code to which it points, which must live until it is installed."""
+    code = ctypes.create_string_buffer(program, len(program))
+    return code, struct.pack("@HP", len(program) // struct.calcsize("HBBI"), ctypes.addressof(code))
 
 
 def _find_architecture(machine: str) -> tuple[int, int]:

@@ -16,7 +16,16 @@ import os
 import select
 import signal
 
-from core.sandbox.inside import kernel, landlock, messages, mounts, processes, root_filesystem, seccomp
+from core.sandbox.inside import (
+    directory_renames,
+    kernel,
+    landlock,
+    messages,
+    mounts,
+    processes,
+    root_filesystem,
+    seccomp,
+)
 from core.sandbox.inside.messages import FILTER, READY, RUNNING, SETTINGS, STATUS
 
 TYPE_CHECKING = False
@@ -29,7 +38,6 @@ _MEMORY_CHECK_MS = 250
 _END_SECONDS = 5.0
 _PAUSE_MS = 5
 _PR_SET_CHILD_SUBREAPER, _HIGH = 36, 16
-_NEW_USER = 0x10000000
 
 
 def main(message_file: int, control: int) -> NoReturn:
@@ -47,11 +55,12 @@ def main(message_file: int, control: int) -> NoReturn:
     except OSError as error:
         engine.send(marshal.dumps(("failed", "process limit", error.errno or 0, error.strerror or "")))
         os._exit(1)
+    _, renamer = directory_renames.start_helper(enters_mounts=True) if message["has_overlay"] else (0, 0)
     child = os.fork()
     if child == 0:
         engine.detach()
-        _become_command(message, group, status_writer, ready_writer)
-    for descriptor in (status_writer, ready_writer, 0, 1, 2):
+        _become_command(message, group, (status_writer, ready_writer, renamer))
+    for descriptor in (status_writer, ready_writer, *filter(None, [renamer]), 0, 1, 2):
         os.close(descriptor)
     _Supervisor(engine, child, message, group, (status, ready)).run()
 
@@ -69,9 +78,10 @@ def _make_group(message: SupervisorLaunch) -> processes.BoxCgroup | None:
 
 
 def _become_command(
-    message: SupervisorLaunch, group: processes.BoxCgroup | None, status_writer: int, ready_writer: int
+    message: SupervisorLaunch, group: processes.BoxCgroup | None, descriptors: tuple[int, int, int]
 ) -> NoReturn:
     step, supervisor = "process", os.getppid()
+    status_writer, ready_writer, renamer = descriptors
     try:
         kernel.die_with_parent(signal.SIGKILL)
         for number in (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -79,6 +89,8 @@ def _become_command(
         os.setsid()
         for table in group.process_files if group else []:
             kernel.write_setting(table, b"0")
+        if renamer:
+            directory_renames.report_renames(renamer)
         _arrange_descriptors(message, status_writer, ready_writer)
         ready_writer = READY
         if message["root"] is not None:
@@ -149,7 +161,7 @@ def _enter_overlay_root(root: OverlayRoot, scratch: int) -> None:
     if user == 0:
         kernel.unshare(kernel.NEW_MOUNTS)
     else:
-        kernel.unshare(_NEW_USER | kernel.NEW_MOUNTS)
+        kernel.unshare(kernel.NEW_USER | kernel.NEW_MOUNTS)
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             kernel.write_setting(f"/proc/self/{name}".encode(), text.encode())
     root_filesystem.build_overlay_root(root, scratch, submounts)

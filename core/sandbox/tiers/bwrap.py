@@ -189,6 +189,7 @@ class BwrapBox(SupervisedBox):
             "families": list(NETWORK if self._binds_host_directories else FAMILIES),
             "user": None,
             "leaves_processes": False,
+            "has_overlay": self._tier is not Tier.BWRAP_COPY and not self._program.stat().st_mode & stat.S_ISUID,
         }
 
     def _cover_private_files(self, request: BoxRequest) -> Iterator[str]:

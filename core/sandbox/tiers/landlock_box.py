@@ -138,6 +138,7 @@ def _build_message(request: BoxRequest, root: Path, env: Mapping[str, str]) -> S
         "families": [],
         "user": None,
         "leaves_processes": False,
+        "has_overlay": False,
     }
 
 

@@ -29,6 +29,7 @@ def test_the_server_loads_little():
             f"core.sandbox.{name}"
             for name in (
                 "inside",
+                "inside.directory_renames",
                 "inside.fork_server",
                 "inside.init_process",
                 "inside.kernel",
