@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -60,6 +61,27 @@ def list_command_lines(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
         with suppress(psutil.Error):
             lines.append(" ".join(process.cmdline()))
     return tuple(filter(None, lines))
+
+
+def find_socket_owners(inodes: Collection[int]) -> dict[int, str]:
+    """Return the command lines of the processes of this user that hold these sockets, by inode. Linux only."""
+    owners: dict[int, str] = {}
+    links = {f"socket:[{inode}]": inode for inode in inodes}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            for descriptor in (process / "fd").iterdir():
+                inode = links.get(_read_link(descriptor), 0)
+                if inode and inode not in owners:
+                    words = (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
+                    owners[inode] = " ".join(map(os.fsdecode, words))
+    return owners
+
+
+def _read_link(path: Path) -> str:
+    try:
+        return str(path.readlink())
+    except OSError:  # it was closed meanwhile
+        return ""
 
 
 def kill_process(process: psutil.Process) -> None:

@@ -11,7 +11,6 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from msgspec import Struct
@@ -23,9 +22,8 @@ from core.mcp.server_config import ServerConfig, Variables, find_remote_host, pa
 from core.mcp.wire.elicitation import AskUser, Elicitation, ElicitationAnswer, answer_elicitation
 from core.mcp.wire.sdk_connection import AnswerServer, CallAnswer, MessagePipe, Progress, SdkConnection, ToolDefinition
 from core.protocol.review import Origin
-from core.sandbox.box import BoxService
 from core.shell.command_host import CommandHost
-from core.shell.server_process import ServerLog, ServerProcess
+from core.shell.server_process import ServerLog, ServerNetwork, ServerProcess
 from core.tasks import TaskOwner
 
 if TYPE_CHECKING:
@@ -245,8 +243,8 @@ class McpServer:
         self.status, self.problem, self.version = "running", "", self._connection.version
         self._failures = 0
 
-    async def _open_network(self) -> tuple[Path | None, tuple[BoxService, ...]]:
-        return await self._host.proxy(), self._host.services()
+    async def _open_network(self) -> ServerNetwork:
+        return ServerNetwork(proxy=await self._host.proxy(), services=self._host.services())
 
     async def _start(self, *, keeps_effects: bool) -> None:
         command, env = await asyncio.to_thread(self._expand_command)

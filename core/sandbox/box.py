@@ -14,6 +14,9 @@ from typing import Literal, Protocol
 
 from msgspec import Struct, field
 
+from core.sandbox.inside.messages import PROXY_PORT
+from core.sandbox.network import ListeningPort, SharedNetwork
+
 EndReason = Literal["exited", "timed_out", "flooded", "stopped", "out_of_memory", "disk_full", "lost"]
 
 
@@ -84,7 +87,9 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     good, with the path under which it sees them (the copy of a hosted agent's login). `repository`: git's directory, if
     it lies outside of the workspace; changes in it are dropped. `git_settings`: the text of its ~/.gitconfig. `proxy`:
     our listening socket through which it reaches granted hosts; None means no network at all. `services`: services of
-    the machine that it reaches through the proxy. `interactive`: it has a standard input that `RunningCommand.send`
+    the machine that it reaches through the proxy. `network`: a network that it shares, in which the proxy listens at
+    `proxy_port` and expects `proxy_login` (`name:secret`, "" = nothing); None = it has a loopback of its own.
+    `interactive`: it has a standard input that `RunningCommand.send`
     fills. `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP 383), else as plain text.
     """
 
@@ -106,6 +111,9 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     git_settings: str = ""
     proxy: Path | None = None
     services: tuple[BoxService, ...] = ()
+    network: SharedNetwork | None = None
+    proxy_port: int = PROXY_PORT
+    proxy_login: str = ""
     limits: BoxLimits = field(default_factory=BoxLimits)
     interactive: bool = False
     raw: bool = False
@@ -158,6 +166,10 @@ class Box(Protocol):
 
         `on_errors` receives its standard error; without it both outputs come as one, in the order of writing.
         """
+
+    async def open_network(self, on_ports: Callable[[tuple[ListeningPort, ...]], None]) -> SharedNetwork | None:
+        """Open a network for commands to share; None: this tier has none. `on_ports`: see `SharedNetwork`. Raises
+        `ToolFailed`."""
 
     async def close(self) -> None:
         """Stop every command and release the resources of the box (fork server, mounts)."""

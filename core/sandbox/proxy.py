@@ -9,7 +9,9 @@ connections are reported with their bytes.
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
+import hmac
 import os
 import re
 import socket
@@ -125,6 +127,7 @@ class Proxy:
         self._find_handler = find_handler
         self._public, self._resolve = public, resolve
         self.inner = InnerHosts()
+        self.login = ""  # `name:secret`, which every request has to carry; "": none has to
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
         self._connections: set[asyncio.Task[None]] = set()
@@ -182,6 +185,8 @@ class Proxy:
             await handler(head, reader, writer)
             return
         request = _parse_request(head)
+        if self.login and not carries_login(head, self.login):
+            raise ProxyRefusal("407 Proxy Authentication Required", "This proxy is another program's.")
         try:
             await self._forward(request, reader, writer)
         except ProxyRefusal as refused:
@@ -259,6 +264,17 @@ async def _read_head(reader: asyncio.StreamReader) -> bytes:
         raise ProxyRefusal("431 Request Header Fields Too Large", "The request's head is too large.") from None
 
 
+def carries_login(head: bytes, login: str) -> bool:
+    """True if a request's head has this login (`name:secret`) in the form that RFC 7617 gives it."""
+    expected = b"basic " + base64.b64encode(login.encode())
+    for line in head.split(b"\r\n")[1:]:
+        name, _, value = line.partition(b":")
+        if name.strip().lower() == b"proxy-authorization":
+            kind, _, word = value.strip().partition(b" ")
+            return hmac.compare_digest(kind.lower() + b" " + word.strip(), expected)
+    return False
+
+
 def _parse_request(head: bytes) -> _ProxyRequest:
     """Parse a request's head strictly: ambiguous requests are refused."""
     first, *rest = head[:-4].split(b"\r\n")
@@ -313,21 +329,25 @@ async def relay_streams(
     their_writer: asyncio.StreamWriter,
     *,
     limit: int | None = None,
+    idle_seconds: float | None = IDLE_TIMEOUT,
 ) -> tuple[int, int]:
     """Relay bytes both ways until both ends are done; return the numbers of bytes sent and received.
 
-    With a `limit` at most that many bytes are sent, and the relay ends when the answer ends.
+    With a `limit` at most that many bytes are sent, and the relay ends when the answer ends. A direction in which
+    nothing comes for `idle_seconds` ends (None: it may be idle for ever).
     """
-    upload = asyncio.create_task(_copy_stream(reader, their_writer, limit))
-    back = asyncio.create_task(_copy_stream(their_reader, writer, None))
+    upload = asyncio.create_task(_copy_stream(reader, their_writer, limit, idle_seconds))
+    back = asyncio.create_task(_copy_stream(their_reader, writer, None, idle_seconds))
     return await _wait_for_both(upload, back, is_tunnel=limit is None)
 
 
-async def _copy_stream(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None) -> int:
+async def _copy_stream(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, limit: int | None, idle_seconds: float | None
+) -> int:
     count = 0
     with contextlib.suppress(OSError):
         while limit is None or count < limit:
-            async with asyncio.timeout(IDLE_TIMEOUT):
+            async with asyncio.timeout(idle_seconds):
                 piece = await reader.read(_CHUNK if limit is None else min(_CHUNK, limit - count))
             if not piece:
                 break
@@ -358,6 +378,8 @@ def _render_refusal(refusal: ProxyRefusal) -> bytes:
     text = f"agent-tui: {refusal.reason}\n".encode()
     size = len(text) + refusal.is_plain
     head = f"HTTP/1.1 {refusal.status}\r\nContent-Type: text/plain\r\nContent-Length: {size}\r\nConnection: close"
+    if refusal.status.startswith("407"):
+        head += '\r\nProxy-Authenticate: Basic realm="agent-tui"'
     return head.encode() + b"\r\n\r\n" + text
 
 

@@ -23,6 +23,7 @@ from core.search_paths import restore_user_paths
 from core.secrets import holds_secret
 from core.shadow.shadow import Shadow
 from core.shell.disk_survey import DiskRecorder
+from core.shell.session_network import SessionNetwork
 from core.state.session import SessionState
 from core.workspace import Workspace
 from core.workspace.withheld_paths import WithheldPaths
@@ -74,7 +75,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     `withheld`, `readable` and `cache`: as in `BoxRequest`. `services`: the services of the machine that are granted
     now; `is_offline`: no host can be reached. `programs`: a directory for the end of PATH, and what else commands have
     to read for it. `accept_pending` writes all pending changes to the project, for commands that work in place, and
-    `disk_recorder` records what these change.
+    `disk_recorder` records what these change. `network`: the network that the commands share.
     """
 
     workspace: Workspace
@@ -85,6 +86,7 @@ class CommandHost(Struct, frozen=True, kw_only=True):
     directory: Path
     session_id: str = ""
     box: BoxSource
+    network: SessionNetwork
     checks: Callable[[], tuple[str, ...]] = tuple
     repository: Callable[[], RepositoryView] = RepositoryView
     withheld: Callable[[], WithheldPaths] = WithheldPaths

@@ -132,7 +132,8 @@ class Execution:
             await host.shadow.dates.wait()
             on_stderr = self.request.on_stderr
             errors = partial(self._masked.feed_errors, on_errors=on_stderr) if on_stderr is not None else None
-            self.running = await box.start(self._build_spec(lowers), self.tracker.feed, errors)
+            spec = await host.network.join(self._build_spec(lowers))
+            self.running = await box.start(spec, self.tracker.feed, errors)
             if self.request.stdin is not None:
                 self.running.send(self.request.stdin)
                 self.running.close_input()

@@ -61,6 +61,7 @@ class NetworkGrants:
         self._rules = rules
         self._record = record
         self.is_private_host = is_private_host  # by the user's own settings
+        self.login = ""  # what the proxy expects of its clients, see `Proxy`
         self.collector: LocalHandler | None = None  # receives the records of probes during a run
         self._proxy: Proxy | None = None
         self._socket: Path | None = None
@@ -267,6 +268,7 @@ class NetworkGrants:
                 find_handler=self._select_handler,
             )
             proxy.inner = InnerHosts(self.is_private_host, self._record_inner)
+            proxy.login = self.login
             try:
                 self._socket = await proxy.start(self._directory)
             except (OSError, StateError):

@@ -33,7 +33,18 @@ from core.shell.execution import format_effects
 from core.tasks import finish_in_thread
 
 _LONGEST_LOG: Final = 20_000
-OpenNetwork = Callable[[], Awaitable[tuple[Path | None, tuple[BoxService, ...]]]]
+
+
+class ServerNetwork(Struct, frozen=True, kw_only=True):
+    """The network of a server: its proxy (None = no host can be reached), the services of the machine that are granted,
+    and what the proxy expects, if it is not the one of the session's commands."""
+
+    proxy: Path | None
+    services: tuple[BoxService, ...] = ()
+    login: str = ""
+
+
+OpenNetwork = Callable[[], Awaitable[ServerNetwork]]
 _UNBOUNDED: Final = 1 << 50  # the reader of its messages limits them
 
 
@@ -131,11 +142,14 @@ class ServerProcess:
         return self.running
 
     async def _connect(self, request: BoxRequest) -> BoxRequest:
-        """Return the request with the process's network."""
+        """Return the request with the process's network, which it shares with the session's commands."""
         if self._network is None:
             return request
-        proxy, services = await self._network()
-        return replace(request, proxy=proxy, services=services if proxy is not None else ())
+        network = await self._network()
+        services = network.services if network.proxy is not None else ()
+        return await self._host.network.join(
+            replace(request, proxy=network.proxy, services=services), login=network.login
+        )
 
     def _make_layer(self) -> Path:
         self._home = home = self._host.shadow.layers.location / new_id("mcp")

@@ -291,6 +291,7 @@ class Terminal:
             await end()
         await self.jobs.close()
         await self._finishing.wait()
+        await self.host.network.close()
         await asyncio.to_thread(self.host.remove_temporary)
 
 

@@ -255,6 +255,7 @@ SHARED_STEPS: Final = _combine_steps(
         ev.ShellMoved: (_keep("shell"),),
         ev.JobStarted: (_put("jobs"), steps.count_job),
         ev.JobEnded: (_drop("jobs"),),
+        ev.PortsChanged: (_assign("ports"),),
         ev.CheckpointCreated: (steps.add_checkpoint,),
         ev.CheckpointRestored: (steps.drop_merged_subagents,),
         ev.ConversationRewound: (steps.rewind_turns,),

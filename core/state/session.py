@@ -261,6 +261,7 @@ class SessionState:
     hook_results: dict[str, ev.HookRan] = field(default_factory=dict)
     jobs: dict[str, ev.JobStarted] = field(default_factory=dict)
     job_count: int = 0
+    ports: tuple[ev.OpenPort, ...] = ()
     unreported_commands: dict[str, ev.JobEnded | ev.CommandRan] = field(default_factory=dict)
     checkpoints: dict[str, ConversationCheckpoint] = field(default_factory=dict)
     recall: Recall = field(default=refuse_recall, compare=False)

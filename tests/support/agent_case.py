@@ -34,6 +34,7 @@ from core.shadow.shadow import Shadow
 from core.shell.command_host import BoxSource, CommandHost
 from core.shell.network_grants import NetworkGrants
 from core.shell.python_repl import PythonRepl
+from core.shell.session_network import SessionNetwork
 from core.shell.terminal import Terminal
 from core.state.fold import apply_event
 from core.state.review import ReviewState
@@ -169,6 +170,7 @@ class Case:
             directory=self.directory / "session",
             session_id="ses_1",
             box=box,
+            network=SessionNetwork(box, self.emit_outside_turn),
             repository=partial(find_repository_view, workspace.root),
             hidden=(self.directory,),
             cache=self.directory / "cache",

@@ -55,6 +55,8 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.QuestionReply: turns.prepare_question_reply,
     cmd.CommandRun: terminal.prepare_run,
     cmd.JobStop: terminal.prepare_job_stop,
+    cmd.PortOpen: terminal.prepare_port_open,
+    cmd.PortClose: terminal.prepare_port_close,
     cmd.ShellReset: terminal.prepare_reset,
     cmd.HunkResolve: review.prepare_resolve,
     cmd.ReviewPolicyKeep: review.prepare_policy,

@@ -73,6 +73,18 @@ def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:
     return stop
 
 
+def prepare_port_open(session: Session, command: cmd.PortOpen) -> Effect:
+    """Forward a port to this machine."""
+    network = session.terminal.host.network
+    network.check_port(command.port, session.terminal.host.box.tier)
+    return partial(network.open_port, command.port)
+
+
+def prepare_port_close(session: Session, command: cmd.PortClose) -> Effect:
+    """Stop forwarding a port."""
+    return partial(session.terminal.host.network.close_port, command.port)
+
+
 def prepare_reset(session: Session, _: cmd.ShellReset) -> Effect:
     return session.terminal.reset_shell
 

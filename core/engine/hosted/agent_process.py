@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shutil
 import stat
 from collections.abc import Iterator, Mapping
@@ -28,9 +29,8 @@ from core.permissions.rules import PermissionRule, parse_rule
 from core.protocol.events import Notice
 from core.protocol.review import Origin
 from core.providers.hosted_agents import HostedAgent, ModeOffer, read_mode_offer
-from core.sandbox.box import BoxService
 from core.shell.network_grants import NetworkGrants
-from core.shell.server_process import ServerLog, ServerProcess
+from core.shell.server_process import ServerLog, ServerNetwork, ServerProcess
 from core.tasks import TaskOwner
 
 MAX_FILE: Final = 4 << 20  # bytes; larger files are not copied
@@ -73,6 +73,7 @@ class AgentProcess:
             session.permissions.record_network_use,
             session.permissions.network_grants.is_private_host,
         )
+        self._grants.login = f"agent:{secrets.token_hex(16)}"  # for hosts that the session's commands may not reach
         self._login = LoginCopy(agent, session.directory.path / "agent-logins")
         self._process = ServerProcess(
             session.terminal.host,
@@ -94,8 +95,10 @@ class AgentProcess:
         hosts = (parse_rule(f"WebFetch({host})", "allow") for host in self._agent.hosts)
         return (*self._session.permissions.rules.load(), *hosts)
 
-    async def _open_network(self) -> tuple[Path | None, tuple[BoxService, ...]]:
-        return await self._grants.open_proxy(), self._session.permissions.list_services()
+    async def _open_network(self) -> ServerNetwork:
+        proxy = await self._grants.open_proxy()
+        services = self._session.permissions.list_services()
+        return ServerNetwork(proxy=proxy, services=services, login=self._grants.login)
 
     def _send(self, data: bytes) -> None:
         if (running := self._process.running) is not None:

@@ -66,6 +66,8 @@ def _end_lost_work(state: SessionState, emit: Emit) -> list[str]:
     jobs, loops = list(state.jobs.values()), [loop_state.loop for loop_state in state.loops.values()]
     for job in jobs:
         emit(ev.JobEnded(id=job.id, command=job.command, ended="lost", effects=LOST_EFFECTS))
+    if state.ports:
+        emit(ev.PortsChanged())
     for loop in loops:
         emit(ev.LoopEnded(id=loop.id, reason="closed", message=LOOP_CLOSED))
     return [

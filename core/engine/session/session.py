@@ -65,6 +65,7 @@ from core.shell.disk_survey import DiskRecorder
 from core.shell.network_grants import NetworkGrants, build_service, explain_unreachable
 from core.shell.own_programs import offer_programs
 from core.shell.python_repl import PythonRepl
+from core.shell.session_network import SessionNetwork
 from core.shell.terminal import Terminal
 from core.state.session import SessionState
 from core.tools.builtin.reading.ripgrep import find_program
@@ -193,6 +194,7 @@ class Session:
             directory=self.directory.path,
             session_id=self.directory.id,
             box=self.services.boxes,
+            network=SessionNetwork(self.services.boxes, self.emit_outside_turn),
             checks=lambda: self.settings.commands.checks,
             repository=self.permissions.find_repository,
             withheld=self.permissions.find_withheld,

@@ -192,6 +192,19 @@ class JobStop(Command, frozen=True, kw_only=True, tag="job.stop"):
     job: str = ""
 
 
+class PortOpen(Command, frozen=True, kw_only=True, tag="port.open"):
+    """Forward a port of the session's commands to this machine's loopback, where every program of the user reaches it;
+    the client has asked the user. `PortsChanged` says the address."""
+
+    port: int
+
+
+class PortClose(Command, frozen=True, kw_only=True, tag="port.close"):
+    """Stop forwarding a port, and end its connections."""
+
+    port: int
+
+
 class ShellReset(Command, frozen=True, kw_only=True, tag="shell.reset"):
     """Return to the workspace root and the environment that the session began with."""
 

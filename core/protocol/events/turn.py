@@ -167,6 +167,23 @@ class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
     directory: str = "."
 
 
+class OpenPort(Struct, frozen=True, kw_only=True):
+    """A TCP port in the network of the session's commands. `command`: the command line of the process that listens
+    there. `address`: where the user reaches it on this machine, "" = the user has not opened it; an opened port stays
+    while nothing listens (`is_listening` False)."""
+
+    port: int
+    command: str = ""
+    is_listening: bool = True
+    address: str = ""
+
+
+class PortsChanged(Event, frozen=True, kw_only=True, tag="ports.changed"):
+    """The ports at which processes of the session listen, all of them."""
+
+    ports: tuple[OpenPort, ...] = ()
+
+
 class JobEnded(IdEvent, frozen=True, kw_only=True, tag="job.ended"):
     """`ended` as reported by the box: exited, stopped, timed_out, flooded, out_of_memory or lost; `exit_code` with
     "exited" only. `effects`: its effects, in one line. `output`: the last lines that it printed; `is_cut`: there were

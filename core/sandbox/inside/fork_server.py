@@ -18,9 +18,8 @@ import marshal
 import os
 import select
 import signal
-import struct
 
-from core.sandbox.inside import init_process, kernel, messages, mounts, processes
+from core.sandbox.inside import init_process, kernel, messages, mounts, network_process, processes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
     from core.sandbox.inside.messages import BoxReport, NamespaceLaunch
 
-_SET_FLAGS, _UP = 0x8914, 0x1  # SIOCSIFFLAGS, IFF_UP
 _PID_MAX_PER_BOX = (6, 14)
 _MAPPING_TIMEOUT_MS, _SHUTDOWN_TIMEOUT_MS = 5000, 300
 
@@ -73,18 +71,18 @@ class _Server:
                     self._reap_box(descriptor)
 
     def _handle_request(self) -> None:
-        space = _socket.CMSG_SPACE(5 * 4)
+        space = _socket.CMSG_SPACE(7 * 4)
         data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
         if data != messages.RUN:
             self._shut_down()
         descriptors = array.array("i")
         for _, _, content in ancillary:
             descriptors.frombytes(content)
-        message_file, control, *streams = descriptors
+        message_file, control, *others = descriptors
         try:
-            self._launch_box(message_file, _socket.socket(fileno=control), streams)
+            self._launch_box(message_file, _socket.socket(fileno=control), others)
         finally:
-            for descriptor in (message_file, *streams):
+            for descriptor in (message_file, *others):
                 os.close(descriptor)
 
     def _shut_down(self) -> NoReturn:
@@ -99,7 +97,7 @@ class _Server:
                 os.kill(launcher, signal.SIGKILL)
         os._exit(0)
 
-    def _launch_box(self, message_file: int, control: _socket.socket, streams: list[int]) -> None:
+    def _launch_box(self, message_file: int, control: _socket.socket, descriptors: list[int]) -> None:
         try:
             message: NamespaceLaunch = marshal.loads(os.pread(message_file, os.fstat(message_file).st_size, 0))
             with init_process.name_step("control group"):
@@ -109,7 +107,7 @@ class _Server:
             _send_report(control, ("gone", 0))
             control.close()
             return
-        launcher = _BoxLauncher(message, control, streams, group)
+        launcher = _BoxLauncher(message, control, descriptors, group)
         pid = launcher.fork()
         watch = os.pidfd_open(pid)
         self._boxes[watch] = (pid, control, group)
@@ -157,11 +155,17 @@ class _BoxLauncher:
     """The steps from the server to pid 1, in a separate process."""
 
     def __init__(
-        self, message: NamespaceLaunch, control: _socket.socket, streams: list[int], group: processes.BoxCgroup | None
+        self,
+        message: NamespaceLaunch,
+        control: _socket.socket,
+        descriptors: list[int],
+        group: processes.BoxCgroup | None,
     ) -> None:
+        """`descriptors`: output, errors, perhaps input, and the namespaces of a shared network."""
         self._message = message
         self._control = control
-        self._streams = streams
+        count = len(descriptors) - message["shared_namespaces"]
+        self._streams, self._shared = descriptors[:count], descriptors[count:]
         self._group = group
 
     def fork(self) -> int:
@@ -192,20 +196,23 @@ class _BoxLauncher:
         proxy = self._message["proxy"]
         with init_process.name_step("proxy"):
             proxy_descriptor = os.open(proxy, os.O_PATH) if proxy else -1
-        tell_ready, mapping_reader, *tables = self._arrange_descriptors(
-            [self._control.fileno(), proxy_descriptor], [tell_ready, mapping_reader, *tables]
+        tell_ready, mapping_reader, *others = self._arrange_descriptors(
+            [self._control.fileno(), proxy_descriptor], [tell_ready, mapping_reader, *self._shared, *tables]
         )
+        shared, tables = others[: len(self._shared)], others[len(self._shared) :]
         with init_process.name_step("mounts inside the workspace"):
             submounts = mounts.detach_submounts(self._message["workspace"])
         with init_process.name_step("namespaces"):
-            kernel.unshare(kernel.NEW_NAMESPACES)
+            kernel.join_network(shared)
+            kernel.unshare(kernel.NEW_NAMESPACES & ~kernel.NEW_NETWORK if shared else kernel.NEW_NAMESPACES)
         if identity[0] == 0:
             os.write(tell_ready, b"1")
         kernel.die_with_parent(signal.SIGKILL)
         if os.getppid() != server:
             os._exit(1)
-        with init_process.name_step("loopback"):
-            _bring_up_loopback()
+        if not shared:
+            with init_process.name_step("loopback"):
+                network_process.bring_up_loopback()
         in_group, group_writer = os.pipe()
         pid = os.fork()
         if pid == 0:
@@ -274,11 +281,3 @@ def _map_all_ids(pid: int) -> None:
             )
         except OSError:
             return  # the child finds its ids unmapped and maps its own
-
-
-def _bring_up_loopback() -> None:
-    probe = _socket.socket(_socket.AF_INET, _socket.SOCK_DGRAM)
-    try:
-        fcntl.ioctl(probe.fileno(), _SET_FLAGS, struct.pack("16sH14x", b"lo", _UP))
-    finally:
-        probe.close()

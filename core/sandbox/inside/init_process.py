@@ -93,7 +93,9 @@ def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) ->
     with name_step("file system"):
         root_filesystem.build_root(message, submounts)
     with name_step("network"):
-        listeners = port_forward.open_listeners(message["services"]) if message["proxy"] else []
+        has_own_network = not message["shared_namespaces"]
+        services = message["services"]
+        listeners = port_forward.open_listeners(services, has_own_network=has_own_network) if message["proxy"] else []
     with name_step("capabilities"):
         _drop_rights(message)
         kernel.die_with_parent(signal.SIGKILL)  # changing users clears it; a race is covered by the engine's socket

@@ -67,6 +67,13 @@ def join_namespace(descriptor: int, kind: int) -> None:
     make_syscall(find_syscall_number("setns"), "join a namespace", descriptor, kind)
 
 
+def join_network(namespaces: list[int]) -> None:
+    """Join a network by its namespace, after the user namespace that owns it if that is another one; close both."""
+    for descriptor, kind in zip(namespaces, (NEW_USER, NEW_NETWORK)[-len(namespaces) :], strict=False):
+        join_namespace(descriptor, kind)
+        os.close(descriptor)
+
+
 def make_mounts_private() -> None:
     """Stop mounts from propagating between this namespace and the outside, both ways."""
     _check_result(_libc.mount(None, b"/", None, ctypes.c_ulong(_PRIVATE_ALL), None), "make mounts private")

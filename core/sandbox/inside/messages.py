@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from typing import Literal, TypedDict
 
     class CommandLaunch(TypedDict):
-        """The common part of every launch: the command and its limits, sizes in bytes."""
+        """The common part of every launch: the command and its limits, sizes in bytes. `shared_namespaces`: the number
+        of descriptors for a network that is shared: 0, 1 (network), or 2 (user, network)."""
 
         arguments: list[bytes]
         env: dict[bytes, bytes]
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
         open_files: int
         file_size: int
         memory: int
+        shared_namespaces: int
 
     class OverlayRoot(TypedDict):
         """The host's directories as overlays, and a workspace with its layers; bubblewrap is started on such a root.

@@ -25,25 +25,36 @@ _BACKLOG = 64
 
 
 class Listener:
-    """A socket that accepts in the box, and the head that begins its connections to the proxy."""
+    """A socket that accepts in the box, the head that begins its connections to the proxy, and the descriptor of the
+    proxy's socket."""
 
-    def __init__(self, listening: _socket.socket, head: bytes = b"") -> None:
-        self.listening, self.head = listening, head
+    def __init__(self, listening: _socket.socket, head: bytes = b"", proxy: int = messages.PROXY) -> None:
+        self.listening, self.head, self.proxy = listening, head, proxy
+        listening.setblocking(False)
 
 
-def open_listeners(services: list[tuple[int, bytes, bytes]]) -> list[Listener]:
-    """Open the listeners of the box: for the proxy itself, and for every service (port or path, and head)."""
-    listeners = [Listener(_listen_on_port(messages.PROXY_PORT))]
+def open_listeners(services: list[tuple[int, bytes, bytes]], *, has_own_network: bool) -> list[Listener]:
+    """Open the listeners of the box: for the proxy itself, and for every service (port or path, and head). Those at
+    ports are opened by the network's own process where the box shares it (`has_own_network` False)."""
+    listeners = [Listener(listen_on_port(messages.PROXY_PORT))] if has_own_network else []
     for port, path, head in services:
-        listeners.append(Listener(_listen_on_port(port) if port else _listen_on_path(path), head))
+        if not port:
+            listeners.append(Listener(_listen_on_path(path), head))
+        elif has_own_network:
+            listeners.append(Listener(listen_on_port(port), head))
     return listeners
 
 
-def _listen_on_port(port: int) -> _socket.socket:
+def listen_on_port(port: int) -> _socket.socket:
+    """Listen on a port of the loopback; 0: a free one. Raises OSError."""
     listening = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
     listening.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
-    listening.bind(("127.0.0.1", port))
-    listening.listen(_BACKLOG)
+    try:
+        listening.bind(("127.0.0.1", port))
+        listening.listen(_BACKLOG)
+    except OSError:
+        listening.close()
+        raise
     return listening
 
 
@@ -128,50 +139,68 @@ def _run_forwarder(listeners: list[Listener]) -> NoReturn:
     kernel.forbid_inspection()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it serves a command that is being ended
     os.closerange(0, messages.PROXY)
+    forwarder = Forwarder()
     for listener in listeners:
-        listener.listening.setblocking(False)
-    accepting = {listener.listening.fileno(): listener for listener in listeners}
-    connections: list[_Connection] = []
+        forwarder.add(listener)
     while True:
-        _forward_ready(accepting, connections)
-        connections = [connection for connection in connections if not connection.close_if_done()]
+        forwarder.forward()
 
 
-def _forward_ready(accepting: dict[int, Listener], connections: list[_Connection]) -> None:
-    interests = dict.fromkeys(accepting, select.POLLIN)
-    readers: dict[int, _Flow] = {}
-    writers: dict[int, _Flow] = {}
-    for flow in (flow for connection in connections for flow in connection.flows if not flow.is_closed):
-        end, event = (flow.sink, select.POLLOUT) if flow.buffer else (flow.source, select.POLLIN)
-        (writers if flow.buffer else readers)[end.fileno()] = flow
-        interests[end.fileno()] = interests.get(end.fileno(), 0) | event
-    poll = select.poll()
-    for descriptor, events in interests.items():
-        poll.register(descriptor, events)
-    for descriptor, events in poll.poll():
-        if descriptor in accepting:
-            _accept_connection(accepting[descriptor], connections)
-            continue
-        if descriptor in writers and events & ~select.POLLIN:
-            writers[descriptor].write()
-        if descriptor in readers and events & ~select.POLLOUT:
-            readers[descriptor].read()
+class Forwarder:
+    """Forwards the connections of its listeners to the proxy."""
 
+    def __init__(self) -> None:
+        self._accepting: dict[int, Listener] = {}
+        self._connections: list[_Connection] = []
 
-def _accept_connection(listener: Listener, connections: list[_Connection]) -> None:
-    """Accept a connection; close it immediately if the proxy is gone, so that its client notices."""
-    try:
-        descriptor = listener.listening._accept()[0]  # type: ignore[attr-defined]  # what `accept` calls
-        client = _socket.socket(fileno=descriptor)
-    except OSError:
-        return
-    proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-    try:
-        proxy.connect(f"/proc/self/fd/{messages.PROXY}")
-    except OSError:
-        client.close()
-        proxy.close()
-        return
-    client.setblocking(False)
-    proxy.setblocking(False)
-    connections.append(_Connection(client, proxy, listener.head))
+    def add(self, listener: Listener) -> None:
+        self._accepting[listener.listening.fileno()] = listener
+
+    def remove(self, listener: Listener) -> None:
+        """Accept no more connections; those that exist go on."""
+        del self._accepting[listener.listening.fileno()]
+
+    def forward(self, watched: int = -1, timeout_ms: int | None = None) -> bool:
+        """Wait until something can be forwarded, and forward it. Returns True if the descriptor `watched` is ready to
+        be read."""
+        interests: dict[int, int] = dict.fromkeys(self._accepting, select.POLLIN)
+        if watched >= 0:
+            interests[watched] = select.POLLIN
+        readers: dict[int, _Flow] = {}
+        writers: dict[int, _Flow] = {}
+        flows = (flow for connection in self._connections for flow in connection.flows if not flow.is_closed)
+        for flow in flows:
+            end, event = (flow.sink, select.POLLOUT) if flow.buffer else (flow.source, select.POLLIN)
+            (writers if flow.buffer else readers)[end.fileno()] = flow
+            interests[end.fileno()] = interests.get(end.fileno(), 0) | event
+        poll = select.poll()
+        for descriptor, events in interests.items():
+            poll.register(descriptor, events)
+        ready = dict(poll.poll(timeout_ms))
+        for descriptor, events in ready.items():
+            if descriptor in self._accepting:
+                self._accept(self._accepting[descriptor])
+            if descriptor in writers and events & ~select.POLLIN:
+                writers[descriptor].write()
+            if descriptor in readers and events & ~select.POLLOUT:
+                readers[descriptor].read()
+        self._connections = [connection for connection in self._connections if not connection.close_if_done()]
+        return watched in ready
+
+    def _accept(self, listener: Listener) -> None:
+        """Accept a connection; close it immediately if the proxy is gone, so that its client notices."""
+        try:
+            descriptor = listener.listening._accept()[0]  # type: ignore[attr-defined]  # what `accept` calls
+            client = _socket.socket(fileno=descriptor)
+        except OSError:
+            return
+        proxy = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        try:
+            proxy.connect(f"/proc/self/fd/{listener.proxy}")
+        except OSError:
+            client.close()
+            proxy.close()
+            return
+        client.setblocking(False)
+        proxy.setblocking(False)
+        self._connections.append(_Connection(client, proxy, listener.head))

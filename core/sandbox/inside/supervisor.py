@@ -40,8 +40,9 @@ _PAUSE_MS = 5
 _PR_SET_CHILD_SUBREAPER, _HIGH = 36, 16
 
 
-def main(message_file: int, control: int) -> NoReturn:
-    """Run with two descriptors: an anonymous file with the message in `marshal`'s format, and the engine's socket."""
+def main(message_file: int, control: int, *shared: int) -> NoReturn:
+    """Run with two descriptors: an anonymous file with the message in `marshal`'s format, and the engine's socket; and
+    with the namespaces of a network that is shared."""
     with os.fdopen(message_file, "rb") as file:
         message: SupervisorLaunch = marshal.load(file)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -59,8 +60,8 @@ def main(message_file: int, control: int) -> NoReturn:
     child = os.fork()
     if child == 0:
         engine.detach()
-        _become_command(message, group, (status_writer, ready_writer, renamer))
-    for descriptor in (status_writer, ready_writer, *filter(None, [renamer]), 0, 1, 2):
+        _become_command(message, group, (status_writer, ready_writer, renamer), list(shared))
+    for descriptor in (status_writer, ready_writer, *filter(None, [renamer]), *shared, 0, 1, 2):
         os.close(descriptor)
     _Supervisor(engine, child, message, group, (status, ready)).run()
 
@@ -78,7 +79,10 @@ def _make_group(message: SupervisorLaunch) -> processes.BoxCgroup | None:
 
 
 def _become_command(
-    message: SupervisorLaunch, group: processes.BoxCgroup | None, descriptors: tuple[int, int, int]
+    message: SupervisorLaunch,
+    group: processes.BoxCgroup | None,
+    descriptors: tuple[int, int, int],
+    shared: list[int],
 ) -> NoReturn:
     step, supervisor = "process", os.getppid()
     status_writer, ready_writer, renamer = descriptors
@@ -89,6 +93,8 @@ def _become_command(
         os.setsid()
         for table in group.process_files if group else []:
             kernel.write_setting(table, b"0")
+        kernel.join_network(shared)
+        _die_with(supervisor)
         if renamer:
             directory_renames.report_renames(renamer)
         _arrange_descriptors(message, status_writer, ready_writer)

@@ -26,8 +26,9 @@ from core.clock import monotonic
 from core.errors import ToolFailed
 from core.ids import new_id
 from core.processes import is_process_alive
-from core.sandbox.box import BoxLimits, BoxRequest, BoxResult, EndReason, RunningCommand, Tier
+from core.sandbox.box import BoxRequest, BoxResult, EndReason, RunningCommand, Tier
 from core.sandbox.inside import messages
+from core.sandbox.network import ListeningPort, SharedNetwork
 from core.sandbox.output import OutputReader
 from core.sandbox.tiers.dropped_changes import get_mask_layer_path, get_repository_layer_path
 from core.sandbox.tiers.project_copy import remove_copy
@@ -142,6 +143,13 @@ class BoxedProcess(ABC):
 
     def _explain_failure(self, error: BaseException) -> BaseException:
         return error
+
+    def _get_shared_namespaces(self) -> tuple[int, ...]:
+        """Return the namespaces of the shared network. Raises `ToolFailed` if it has ended meanwhile."""
+        shared = self._request.network.namespaces if self._request.network is not None else ()
+        if len(shared) != self._launch.message["shared_namespaces"]:
+            raise ToolFailed("The network of the session's commands has ended.", hint="Run the command again.")
+        return shared
 
     def _add_reader(self, listener: Callable[[str], None]) -> int:
         """Create a pipe that is read for `listener`; return its write end."""
@@ -275,8 +283,24 @@ class ProcessBox(ABC):
         running = self._make_process(launch, request, [on_output, *([on_errors] if on_errors else [])])
         self._running.add(running)
         running.add_done_callback(self._running.discard)
+        if request.network is not None:
+            network = request.network
+            network.add_box()
+            running.add_done_callback(lambda _: network.remove_box())
         await running.start()
         return running
+
+    async def open_network(self, on_ports: Callable[[tuple[ListeningPort, ...]], None]) -> SharedNetwork | None:
+        command = self._get_network_command()
+        if command is None:
+            return None
+        network = SharedNetwork(command, on_ports)
+        await network.wait_until_ready()
+        return network
+
+    def _get_network_command(self) -> Sequence[str] | None:
+        """Return the command for `SharedNetwork`; None: this tier has no network that could be shared."""
+        return None
 
     async def close(self) -> None:
         for process in [*self._running]:
@@ -291,8 +315,9 @@ class ProcessBox(ABC):
     def _make_process(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> BoxedProcess: ...
 
 
-def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:
+def encode_command(request: BoxRequest, arguments: Iterable[str | bytes], env: Mapping[str, str]) -> CommandLaunch:
     """Return the common part of a launch message."""
+    limits = request.limits
     return {
         "arguments": [os.fsencode(argument) for argument in arguments],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
@@ -300,6 +325,7 @@ def encode_command(limits: BoxLimits, arguments: Iterable[str | bytes], env: Map
         "open_files": limits.open_files,
         "file_size": limits.file_size,
         "memory": limits.memory,
+        "shared_namespaces": len(request.network.namespaces) if request.network is not None else 0,
     }
 
 
@@ -333,8 +359,9 @@ def explain_setup_failure(step: str, number: int, text: str) -> ToolFailed:
     return ToolFailed(f"The sandbox could not be set up: {step}: {text} [{name}].", code="box_refused")
 
 
-def build_python_command(module: str, *numbers: int) -> list[str]:
-    """Return the arguments that run `main(*numbers)` of a module of `core.sandbox.inside`."""
+def build_python_command(module: str, *numbers: int | str) -> list[str]:
+    """Return the arguments that run `main(*numbers)` of a module of `core.sandbox.inside`. A number may be a
+    placeholder for one."""
     root = Path(__file__).parents[3]
     return [sys.executable, *ISOLATION, "-c", f"{_IMPORT.format(module)}; {_CALL}", str(root), *map(str, numbers)]
 
@@ -359,17 +386,18 @@ class SupervisedProcess(BoxedProcess):
     _process: asyncio.subprocess.Process | None = None
 
     async def _spawn(self, streams: list[int], control: int) -> None:
+        shared = self._get_shared_namespaces()
         with os.fdopen(os.memfd_create("launch"), "w+b", buffering=0) as message_file:
             message_file.write(marshal.dumps(dict(self._launch.message)))
             message_file.seek(0)
             self._process = await asyncio.create_subprocess_exec(
-                *build_python_command("supervisor", message_file.fileno(), control),
+                *build_python_command("supervisor", message_file.fileno(), control, *shared),
                 env={},
                 cwd="/",
                 stdin=streams[2] if self._request.interactive else asyncio.subprocess.DEVNULL,
                 stdout=streams[0],
                 stderr=streams[1],
-                pass_fds=(message_file.fileno(), control),
+                pass_fds=(message_file.fileno(), control, *shared),
                 start_new_session=True,
             )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from core.sandbox.inside.seccomp import FAMILIES, NETWORK
 from core.sandbox.tiers.boxed_process import (
     PreparedLaunch,
     SupervisedBox,
+    build_python_command,
     encode_command,
     encode_layers,
     make_scratch_path,
@@ -165,7 +166,7 @@ class BwrapBox(SupervisedBox):
     ) -> SupervisorLaunch:
         arguments = [
             str(self._program),
-            *self._list_isolation_options(),
+            *self._list_isolation_options(has_own_network=request.network is None),
             *_bind_host(request, self._state, is_root_ours=root is not None),
             *self._cover_private_files(request),
             *workspace,
@@ -179,7 +180,7 @@ class BwrapBox(SupervisedBox):
         arguments += [_build_start_script(request.limits.processes), find_shell(), request.command]
         home = str(host_view.find_home(request.env))
         return {
-            **encode_command(request.limits, arguments, {**request.env, "HOME": home}),
+            **encode_command(request, arguments, {**request.env, "HOME": home}),
             "cwd": b"/",
             "bubblewrap": True,
             "git_settings": request.git_settings.encode("utf-8", "surrogateescape"),
@@ -208,11 +209,20 @@ class BwrapBox(SupervisedBox):
         if Path(directory).is_dir() and os.path.realpath(host_view.find_home(request.env)) != directory:
             yield from ("--remount-ro", directory)
 
-    def _list_isolation_options(self) -> list[str]:
+    def _get_network_command(self) -> Sequence[str]:
+        """See there. Where only bubblewrap may make namespaces (T2a, T2c), the process finds them ready."""
+        if os.geteuid() == 0 or self._tier is Tier.BWRAP_MOUNTED:
+            return build_python_command("network_process", "{control}", 0)
+        return [
+            *(str(self._program), "--unshare-user", "--unshare-net", "--die-with-parent", "--dev-bind", "/", "/", "--"),
+            *build_python_command("network_process", "{control}", 1),
+        ]
+
+    def _list_isolation_options(self, *, has_own_network: bool) -> list[str]:
         """Return the options for namespaces and capabilities that this bubblewrap supports; the syscall filter backs
         them up."""
         options = [
-            *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES),
+            *(f"--unshare-{kind}" for kind in _UNSHARED_NAMESPACES if has_own_network or kind != "net"),
             "--disable-userns",
             "--die-with-parent",
             "--new-session",

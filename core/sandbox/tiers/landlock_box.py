@@ -128,7 +128,7 @@ def _make_home(scratch: Path, request: BoxRequest, user: tuple[int, int] | None)
 def _build_message(request: BoxRequest, root: Path, env: Mapping[str, str]) -> SupervisorLaunch:
     """Build the message for a command in `root` with more variables `env`, without any restriction."""
     return {
-        **encode_command(request.limits, (find_shell(), "-c", request.command), {**request.env, **env}),
+        **encode_command(request, (find_shell(), "-c", request.command), {**request.env, **env}),
         "cwd": os.fsencode(os.path.normpath(root / request.cwd)),
         "bubblewrap": False,
         "git_settings": b"",

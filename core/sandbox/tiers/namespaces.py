@@ -21,7 +21,6 @@ from core.errors import ToolFailed
 from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.host_view import find_credentials
-from core.sandbox.inside import messages
 from core.sandbox.inside.messages import RUN
 from core.sandbox.tiers.boxed_process import (
     BoxedProcess,
@@ -39,12 +38,7 @@ if TYPE_CHECKING:
     from core.sandbox.inside.messages import NamespaceLaunch
 
 _CLOSE_TIMEOUT = 2.0
-_PROXY = f"http://127.0.0.1:{messages.PROXY_PORT}"
-_PROXY_ENV = {
-    **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _PROXY),
-    **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
-    "NODE_USE_ENV_PROXY": "1",
-}
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
 
 class ForkServerClient:
@@ -79,7 +73,8 @@ class ForkServerClient:
         return self._process.poll() is None
 
     def launch(self, message: Mapping[str, object], control: int, streams: Sequence[int]) -> None:
-        """Launch a box. `streams`: descriptors for output, errors and, if interactive, standard input."""
+        """Launch a box. `streams`: descriptors for output, errors and, if interactive, standard input; then those of
+        the namespaces that it shares."""
         message_file = os.memfd_create("launch")
         try:
             with os.fdopen(os.dup(message_file), "wb") as file:
@@ -135,6 +130,9 @@ class NamespaceBox(ProcessBox):
             self._server = ForkServerClient(control_groups=self._control_groups)
         return self._server
 
+    def _get_network_command(self) -> Sequence[str]:
+        return build_python_command("network_process", "{control}", 0)
+
     async def close(self) -> None:
         running = list(self._running)
         for process in running:
@@ -153,7 +151,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     # Root can't change owners in a box, which tar would try, and fail.
     roots = {"TAR_OPTIONS": "--no-same-owner"} if os.geteuid() == 0 else {}
     services = request.services if request.proxy else ()
-    env = {**roots, **request.env, "HOME": str(home), **(_PROXY_ENV if request.proxy else {})}
+    env = {**roots, **request.env, "HOME": str(home), **_build_proxy_environment(request)}
     for service in services:
         env |= service.env
     visible_paths = {workspace, home, Path(os.path.realpath(home))}
@@ -163,7 +161,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
     hidden_paths = [path for path in (*secret_paths, *foreign_mounts) if path not in visible_paths]
     command = request.command.encode("utf-8", "surrogateescape")
     return {
-        **encode_command(request.limits, (find_shell(), "-c", command), env),
+        **encode_command(request, (find_shell(), "-c", command), env),
         **encode_layers(request, toolchains),
         "cwd": os.fsencode(request.cwd),
         "home": os.fsencode(home),
@@ -175,6 +173,18 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
         "processes_by_pid": 0,
         "owner": _find_owner(workspace),
         "scratch": request.limits.scratch,
+    }
+
+
+def _build_proxy_environment(request: BoxRequest) -> dict[str, str]:
+    """Return the variables that make programs use the proxy, if there is one."""
+    if request.proxy is None:
+        return {}
+    login = f"{request.proxy_login}@" if request.proxy_login else ""
+    return {
+        **dict.fromkeys(_PROXY_VARIABLES, f"http://{login}127.0.0.1:{request.proxy_port}"),
+        **dict.fromkeys(("no_proxy", "NO_PROXY"), "localhost,127.0.0.1,::1"),
+        "NODE_USE_ENV_PROXY": "1",
     }
 
 
@@ -197,7 +207,7 @@ class NamespaceProcess(BoxedProcess):
         self._server = server
 
     async def _spawn(self, streams: list[int], control: int) -> None:
-        self._server.launch(self._launch.message, control, streams)
+        self._server.launch(self._launch.message, control, [*streams, *self._get_shared_namespaces()])
 
     async def _release(self) -> None:
         """See `BoxedProcess`: the server has reaped it."""

@@ -31,6 +31,7 @@ from core.ids import new_id
 from core.processes import list_command_lines, restore_signals
 from core.sandbox import host_view
 from core.sandbox.box import BoxRequest, BoxResult, EndReason, RunningCommand, Tier
+from core.sandbox.network import ListeningPort
 from core.sandbox.other_path import map_paths, rewrite_command
 from core.sandbox.output import OutputReader
 from core.sandbox.tiers.boxed_process import make_scratch_path
@@ -84,6 +85,9 @@ class SeatbeltBox:
         self._running.add(running)
         running.add_done_callback(lambda: self._running.discard(running))
         return running
+
+    async def open_network(self, _on_ports: Callable[[tuple[ListeningPort, ...]], None]) -> None:
+        """Return none: the loopback here is the machine's."""
 
     async def close(self) -> None:
         for process in [*self._running]:
