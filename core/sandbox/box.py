@@ -89,8 +89,9 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     our listening socket through which it reaches granted hosts; None means no network at all. `services`: services of
     the machine that it reaches through the proxy. `network`: a network that it shares, in which the proxy listens at
     `proxy_port` and expects `proxy_login` (`name:secret`, "" = nothing); None = it has a loopback of its own.
-    `interactive`: it has a standard input that `RunningCommand.send`
-    fills. `raw`: output is passed on byte for byte (invalid UTF-8 as in PEP 383), else as plain text.
+    `interactive`: it has a standard input that `RunningCommand.send` fills. `takes_edits`: edits are sent to it while
+    it runs, where the tier can (`RunningCommand.edits`). `raw`: output is passed on byte for byte (invalid UTF-8 as in
+    PEP 383), else as plain text.
     """
 
     workspace: Path
@@ -116,6 +117,7 @@ class BoxRequest(Struct, frozen=True, kw_only=True):
     proxy_login: str = ""
     limits: BoxLimits = field(default_factory=BoxLimits)
     interactive: bool = False
+    takes_edits: bool = False
     raw: bool = False
 
 
@@ -134,8 +136,29 @@ class BoxResult(Struct, frozen=True, kw_only=True):
     left: tuple[str, ...] = ()
 
 
+class LiveEdit(Struct, frozen=True, kw_only=True):
+    """An edit of the workspace for a running command. `path` is relative to it. A file has its content in the file
+    `source`, whose mode and time it gets; a link has its `target`."""
+
+    path: str
+    kind: Literal["file", "symlink", "directory", "absent"]
+    source: Path | None = None
+    target: str = ""
+
+
+class EditSink(Protocol):
+    """Takes edits for a running command, which sees them as if another program had made them."""
+
+    async def send(self, edit: LiveEdit) -> None:
+        """Make an edit. Raises OSError if it can't be made, or the command has ended."""
+
+
 class RunningCommand(Protocol):
-    """A command in its box. Its output goes to the `on_output` callback as decoded text."""
+    """A command in its box. Its output goes to the `on_output` callback as decoded text. `edits` None: it sees the
+    project as it was when it started."""
+
+    @property
+    def edits(self) -> EditSink | None: ...
 
     async def wait(self) -> BoxResult:
         """Wait until the command and all that it started are gone. Cancelling the wait does not stop the command."""

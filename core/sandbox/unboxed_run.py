@@ -109,6 +109,7 @@ async def run_unboxed(
 class UnboxedProcess:
     """A command, ended after `limit` bytes of output; implements `core.sandbox.box.RunningCommand`."""
 
+    edits = None
     _process: asyncio.subprocess.Process
     _result: BoxResult | None = None
     _family: ProcessFamily | None = None

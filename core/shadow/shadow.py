@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal, Protocol
 
 from core.errors import ContentLost, PathRefused
 from core.permissions.rules import PermissionRule
@@ -26,9 +26,9 @@ from core.shadow.content.blob_store import BlobStore
 from core.shadow.content.contents import Contents, explain_lost_content
 from core.shadow.diff.diff_lines import CONTEXT, MAX_WIDTH, build_diff
 from core.shadow.file_checkpoints import FileCheckpoints, PlanWrites
-from core.shadow.layers.layer_stack import LayeredEntry, LayerStack
+from core.shadow.layers.layer_stack import HIDDEN, LayeredEntry, LayerStack, StackListing
 from core.shadow.layers.layer_store import CommandLayer, LayerStore, RetainedLayers
-from core.shadow.layers.merged_tree import MergedTree
+from core.shadow.layers.merged_tree import MergedTree, TreeNode, build_node
 from core.shadow.layers.pending_layer import PendingLayer
 from core.shadow.promotion.journal import IntentRecord, Journal
 from core.shadow.promotion.promotion import Promotion, ignore_step
@@ -42,7 +42,24 @@ from core.shadow.review.write_rules import LoadRules
 from core.state.review import ReviewState
 from core.workspace import MAX_EDITED_BYTES, DirectoryEntry, IgnoreRules, PathStat, Workspace
 from core.workspace.file_names import is_git_internal
+from core.workspace.path_status import PathKind, classify_mode
 from core.workspace.plan_folder import PlanFolder
+
+_REMOVED: Final = TreeNode(kind="other", mode=0)
+
+
+class LiveTree(Protocol):
+    """The files of a command that is running, as far as they are its own and the project has nothing newer."""
+
+    @property
+    def upper(self) -> Path:
+        """Its layer."""
+
+    def find(self, path: str) -> LayeredEntry | Literal["hidden"] | None:
+        """Return its entry at a path; HIDDEN: it has removed that; None: it has none."""
+
+    def list_directory(self, path: str) -> StackListing:
+        """Return all entries of its layer in a directory."""
 
 
 class Shadow:
@@ -83,6 +100,7 @@ class Shadow:
         self.plans = PlanWrites(PlanFolder(workspace), contents, emit)
         self.checkpoints = FileCheckpoints(tree, self._promotion, self._verdicts, self.bulks, self.plans)
         self._rename_pairs = RenamePairs(contents, state, emit)
+        self.live_trees: list[LiveTree] = []  # of the commands that run in the background, the latest first
 
     def _emit_promoted(self, event: ev.AnyEvent) -> None:
         """Log the event, and make the layers stop hiding what the project gets from the review."""
@@ -117,9 +135,12 @@ class Shadow:
         """
         real = self._resolve_allowed(rel)
         try:
-            if self.merged_tree.is_workspace_only:
+            node = self._find_live_node(real)
+            if node is None and self.merged_tree.is_workspace_only:
                 return self.workspace.read_bytes(real, limit)
-            node = self.merged_tree.find_node(real)
+            node = node or self.merged_tree.find_node(real)
+            if node is _REMOVED:
+                return None
             return None if node is None else self.merged_tree.read(real, node, limit)
         except PathRefused as error:
             if error.code != "not_found":
@@ -142,13 +163,23 @@ class Shadow:
             self.ignore.refuse_withheld(real)
         return real
 
+    def _find_live_node(self, path: str) -> TreeNode | None:
+        """Return what a running command has left at a path; `_REMOVED`: nothing any more; None: no command has left
+        anything there."""
+        for tree in self.live_trees:
+            entry = tree.find(path)
+            if entry is not None:
+                return _REMOVED if entry == HIDDEN else build_node(entry.stats, entry)
+        return None
+
     def stat(self, rel: str) -> PathStat | None:
         """Return the status of a path as the agent sees it; None if it does not exist."""
         real = self._resolve_allowed(rel)
-        if self.merged_tree.is_workspace_only:
+        node = self._find_live_node(real)
+        if node is None and self.merged_tree.is_workspace_only:
             return self.workspace.stat(real)
-        node = self.merged_tree.find_node(real)
-        if node is None:
+        node = node or self.merged_tree.find_node(real)
+        if node is None or node is _REMOVED:
             return None
         disk = None if node.pending or node.layered else self.workspace.stat(real)
         return disk or PathStat(kind=node.kind, size=node.size, mode=node.mode)
@@ -156,20 +187,38 @@ class Shadow:
     def list_dir(self, rel: str = ".") -> tuple[DirectoryEntry, ...]:
         """Return the entries of a directory in the merged tree: directories first, then the rest, sorted by name."""
         real, is_ignored = self.merged_tree.resolve_links(rel), self.ignore.match_in(rel)
-        node = self.merged_tree.find_node(real)
-        if self.merged_tree.is_workspace_only or (node is not None and node.kind != "directory" and not node.pending):
-            names = {entry.name: entry.kind for entry in self.workspace.list_dir(real)}
-        elif node is None:
-            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
-        elif node.kind != "directory":
-            raise PathRefused(f"{rel!r}: Not a directory.")
-        else:
-            names = self.merged_tree.list_names(real)
+        live_names = self._list_live_names(real)
+        names: Mapping[str, PathKind | None] = self._list_names(rel, real, can_be_missing=bool(live_names))
+        names = {**names, **live_names}
         entries = [
             DirectoryEntry(name=name, kind=kind, ignored=is_ignored(name, kind == "directory"))
             for name, kind in names.items()
+            if kind is not None
         ]
         return tuple(sorted(entries, key=lambda entry: (entry.kind != "directory", entry.name)))
+
+    def _list_names(self, rel: str, real: str, *, can_be_missing: bool) -> Mapping[str, PathKind]:
+        """Return the entries of a directory without those that running commands have left. Raises `PathRefused`."""
+        node = self.merged_tree.find_node(real)
+        if node is None and can_be_missing:
+            return {}
+        if self.merged_tree.is_workspace_only or (node is not None and node.kind != "directory" and not node.pending):
+            return {entry.name: entry.kind for entry in self.workspace.list_dir(real)}
+        if node is None:
+            raise PathRefused(f"{rel!r} does not exist.", code="not_found")
+        if node.kind != "directory":
+            raise PathRefused(f"{rel!r}: Not a directory.")
+        return self.merged_tree.list_names(real)
+
+    def _list_live_names(self, path: str) -> dict[str, PathKind | None]:
+        """Return what running commands have left in a directory, with the kinds; None: it was removed."""
+        names: dict[str, PathKind | None] = {}
+        for tree in reversed(self.live_trees):
+            for name in tree.list_directory(path).entries:
+                entry = tree.find(name if path == "." else f"{path}/{name}")
+                if entry is not None:
+                    names[name] = None if entry == HIDDEN else classify_mode(entry.stats.st_mode)
+        return names
 
     def list_open_dir(self, rel: str) -> tuple[DirectoryEntry, ...]:
         """Return `list_dir` without what a `.cursorignore` withholds from the agent; `PathRefused` for such a
@@ -287,12 +336,17 @@ class Shadow:
 
     def open_layer(self) -> CommandLayer:
         """Open a fresh layer for one command, for `absorb` or `drop_layer`. Raises `StateError`: no space."""
-        lowers = self.prepare_lowers()
+        lowers = (*(tree.upper for tree in self.live_trees), *self.prepare_lowers())
         return self.layers.create(self.list_visible_states(), lowers)
 
     def list_visible_states(self) -> dict[str, FileState]:
         """Return the pending states that a command started now would see, by path."""
         return {path: self._proposals.get_visible_state(change) for path, change in self.state.changes.items()}
+
+    def get_visible_state(self, path: str) -> FileState | None:
+        """Return the pending state of a path that a command started now would see; None: nothing is pending there."""
+        change = self.state.changes.get(path)
+        return self._proposals.get_visible_state(change) if change is not None else None
 
     def absorb(self, layer: CommandLayer, *, origin: Origin, started_ns: int) -> ev.EffectsRecorded:
         """Absorb a command's layer: reviewed files become pending changes, the rest becomes a retained layer.

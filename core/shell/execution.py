@@ -18,7 +18,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from core.errors import AgentTuiError
+from core.errors import AgentTuiError, ToolFailed
 from core.git.command_view import RepositoryView
 from core.git.credentials import register_command_credentials
 from core.protocol.events import CheckRecorded, EffectsRecorded, Notice
@@ -29,11 +29,11 @@ from core.sandbox.tiers.dropped_changes import COMMIT_HINT, COMMITS_DROPPED, STA
 from core.secrets import list_masked_values
 from core.shadow.content.paths import format_paths
 from core.shadow.layers.layer_store import CommandLayer
-from core.shadow.layers.overlayfs import scan_layer
 from core.shell.check_detection import CheckResult, detect_checks
 from core.shell.command_host import CommandHost, CommandRequest, get_memory_limit
 from core.shell.disk_guard import DiskGuard
 from core.shell.disk_survey import DiskRecord, DiskRecorder, build_disk_effects
+from core.shell.live_view import LiveView
 from core.shell.long_output import SECRETS_HIDDEN, CommandOutput
 from core.shell.masked_output import MaskedOutput
 from core.shell.shell_state import ShellState, ShellTracker
@@ -71,7 +71,7 @@ class Execution:
         self._masked = MaskedOutput(self.output, on_output, is_raw=request.is_raw)
         self.tracker = ShellTracker(self._masked.feed)
         self._host = host
-        self._shell = shell
+        self.shell = shell
         self._start_directory = shell.directory
         self._layer: CommandLayer | None = None
         self._started_ns = 0
@@ -86,15 +86,18 @@ class Execution:
         self._recorder: DiskRecorder | None = None
         self._survey: asyncio.Task[DiskRecord] | None = None  # of the project, after a command in it
         self.running: RunningCommand | None = None
+        self.live: LiveView | None = None  # of a command in the background whose changes wait for the review
 
     def list_touched(self) -> tuple[str, ...]:
         """Return the paths that the command has written or removed so far; none if that is known only at its end."""
-        if self._layer is None:
-            return ()
         with suppress(OSError):  # the command writes concurrently
-            entries = scan_layer(self._layer.upper).entries
-            return tuple(entry.path for entry in entries if entry.kind in {"file", "symlink", "whiteout"})
+            return tuple(self.live.list_written()) if self.live is not None else ()
         return ()
+
+    @property
+    def missed_count(self) -> int:
+        """The number of paths that have changed in the project, and that the running command does not see."""
+        return self.live.missed_count if self.live is not None else 0
 
     async def mask_secrets(self) -> None:
         """Mask the values of secret files in the output, except in raw output, which only the user reads."""
@@ -134,12 +137,32 @@ class Execution:
             errors = partial(self._masked.feed_errors, on_errors=on_stderr) if on_stderr is not None else None
             spec = await host.network.join(self._build_spec(lowers))
             self.running = await box.start(spec, self.tracker.feed, errors)
+            if spec.takes_edits and self._layer is not None:
+                self._begin_live_view(self._layer, self.running)
             if self.request.stdin is not None:
                 self.running.send(self.request.stdin)
                 self.running.close_input()
         except BaseException:
             self._drop_layer()
             raise
+
+    def _begin_live_view(self, layer: CommandLayer, running: RunningCommand) -> None:
+        withheld = {*self._withheld.covered, *self._withheld.masked}
+        self.live = LiveView(self._host.shadow, layer, running.edits, withheld)
+        self._host.shadow.live_trees.insert(0, self.live)
+
+    def _end_live_view(self) -> None:
+        live, self.live = self.live, None
+        if live is not None:
+            self._host.shadow.live_trees.remove(live)
+
+    async def absorb_new_changes(self) -> str:
+        """Absorb what the running command has written since the last call; return a line about it, "" = nothing. Raises
+        `AgentTuiError`."""
+        if self.live is None:
+            return ""
+        effects = await self.live.absorb_new_changes(self.request.origin, self._started_ns)
+        return format_effects(effects) if effects is not None else ""
 
     async def _begin_in_place(self) -> None:
         """Write what is pending to the project, in which the command works, and survey it."""
@@ -176,12 +199,12 @@ class Execution:
             workspace=host.workspace.root,
             command=self.tracker.wrap_command(request.command),
             env=request.build_environment(
-                self._shell.build_environment(host.build_environment() | repository.get_environment())
+                self.shell.build_environment(host.build_environment() | repository.get_environment())
             ),
             lowers=lowers,
             upper=layer.upper if layer else None,
             work=layer.work if layer else None,
-            cwd=self._shell.directory,
+            cwd=self.shell.directory,
             cache=host.ensure_cache(),
             temporary=host.ensure_temporary(),
             hidden=(*host.hidden, *self._withheld.outside),
@@ -194,6 +217,7 @@ class Execution:
             git_settings=repository.settings,
             limits=self._disk_guard.limit_file_size(limits) if self._disk_guard else limits,
             interactive=is_job or request.stdin is not None,
+            takes_edits=is_job and layer is not None,
             raw=True,
         )
 
@@ -236,6 +260,8 @@ class Execution:
             self._drop_layer()
             return self._emit_discarded(reason)
         try:
+            if self.live is not None:
+                layer = self._layer = self._settle_live_view(self.live)
             effects = self._host.shadow.absorb(layer, origin=request.origin, started_ns=self._started_ns)
         except AgentTuiError:  # half of the effects would be worse than none; the caller reports the error
             self._drop_layer()
@@ -243,6 +269,15 @@ class Execution:
         self._layer = None
         self._has_moved_git = bool(effects.git)
         return format_effects(effects)
+
+    def _settle_live_view(self, live: LiveView) -> CommandLayer:
+        """Return the layer with what is left to absorb."""
+        try:
+            return live.settle()
+        except OSError as error:
+            raise ToolFailed(f"What it has written could not be read: {error.strerror}.") from error
+        finally:
+            self._end_live_view()
 
     def _explain_end(self, box_result: BoxResult, outcome: str) -> str:
         """Explain that the command was ended before its end, with the `outcome` for its changes; "" = it was not."""
@@ -322,7 +357,7 @@ class Execution:
             timed_out=box_result.end_reason == "timed_out",
             truncated=self.output.is_clipped,
             ended=box_result.end_reason,
-            directory=self._shell.directory,
+            directory=self.shell.directory,
             effects=effects,
             tests=self._tests,
             notes=(
@@ -354,6 +389,7 @@ class Execution:
             self._record_in_place(self._survey, EFFECTS_STAY)
 
     def _drop_layer(self) -> None:
+        self._end_live_view()
         layer, self._layer = self._layer, None
         if layer is None:
             return

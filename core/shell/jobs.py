@@ -17,6 +17,8 @@ MAX_JOBS = 16
 MAX_ENDED_JOBS = 50
 MAX_TAIL_LINES = 40  # of the output, which the end of a job carries
 MAX_TAIL = 4_000  # characters
+UPDATE_SECONDS = 0.05  # after a change of the project, until running jobs see it with all that came since
+NOTHING_NEW = "it has written nothing new"
 INTERRUPT_PATIENCE = 2.0  # seconds to wait for the end of an interrupted job before it is reported as running
 
 
@@ -49,6 +51,7 @@ class JobTable:
         self._host = host
         self._jobs: dict[str, BackgroundJob] = {}
         self._tasks = TaskOwner()
+        self._update_is_due = False
 
     @property
     def running_jobs(self) -> list[BackgroundJob]:
@@ -105,6 +108,29 @@ class JobTable:
                 spilled=result.spilled_path,
             )
         )
+
+    # the project around running jobs
+
+    async def update_views(self) -> None:
+        """Let the running jobs see what has changed in the project."""
+        for job in self.running_jobs:
+            if job.execution.live is not None:
+                await job.execution.live.update()
+
+    def update_views_soon(self) -> None:
+        """Let the running jobs see a change of the project, once all changes of this moment are made."""
+        if self.running_jobs and not self._update_is_due:
+            self._update_is_due = True
+            self._tasks.spawn(self._update_views_once(), name="showing changes to jobs")
+
+    async def _update_views_once(self) -> None:
+        await asyncio.sleep(UPDATE_SECONDS)
+        self._update_is_due = False
+        await self.update_views()
+
+    async def absorb(self, name: str) -> str:
+        """Take in what a running job has written so far; return a line about it. Raises `AgentTuiError`."""
+        return await self._get_running(name).execution.absorb_new_changes() or NOTHING_NEW
 
     # tools of the model
 

@@ -141,6 +141,7 @@ class Terminal:
         """Run a command once. Returns its result, with the effects not absorbed yet."""
         execution = Execution(self.host, request, self.shell, on_output)
         try:
+            await self.jobs.update_views()
             await execution.begin(box)
             return execution, await execution.wait()
         except asyncio.CancelledError:
@@ -194,6 +195,7 @@ class Terminal:
                 hint="Run it in the foreground with a long enough timeout, or ask the user to start it.",
             )
         execution = Execution(self.host, request, self.shell, on_output)
+        await self.jobs.update_views()
         await execution.begin(box)
         job = self.jobs.adopt(execution, self.shell.directory)
         report = await self.jobs.read(job.id, wait)
@@ -208,6 +210,16 @@ class Terminal:
             notes=(note,) if note else (),
             job=job.id,
         )
+
+    async def restart_job(self, name: str) -> None:
+        """End a job, absorb its effects, and start its command again where it was started, over the project as it is
+        now. Raises `AgentTuiError`."""
+        job = self.jobs.get_job(name)
+        await self.jobs.end(name)
+        if (box := await self.host.box.find()) is not None:
+            execution = Execution(self.host, job.execution.request, job.execution.shell, lambda _: None)
+            await execution.begin(box)
+            self.jobs.adopt(execution, job.directory)
 
     async def _run_unboxed(self, request: CommandRequest, on_output: Callable[[str], None], note: str) -> CommandResult:
         """Run a command in the project itself; the user has approved this very command."""

@@ -55,6 +55,8 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.QuestionReply: turns.prepare_question_reply,
     cmd.CommandRun: terminal.prepare_run,
     cmd.JobStop: terminal.prepare_job_stop,
+    cmd.JobAbsorb: terminal.prepare_job_absorb,
+    cmd.JobRestart: terminal.prepare_job_restart,
     cmd.PortOpen: terminal.prepare_port_open,
     cmd.PortClose: terminal.prepare_port_close,
     cmd.ShellReset: terminal.prepare_reset,

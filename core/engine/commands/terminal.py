@@ -17,7 +17,7 @@ from core.hooks.payload import HookCall
 from core.hooks.session_hooks import HOOKS_HINT, HookOccasion, SessionHooks
 from core.protocol import commands as cmd
 from core.protocol.documents import Todo
-from core.protocol.events import TodoVerified
+from core.protocol.events import Notice, TodoVerified
 from core.shell.terminal import Terminal
 from core.shell.user_command import UserCommand
 from core.shell.verification.clean_run import verify_todo_run
@@ -63,14 +63,38 @@ def prepare_job_stop(session: Session, command: cmd.JobStop) -> Effect:
     """Stop a background job, or all of them."""
     jobs = session.terminal.jobs
     living = [job.id for job in jobs.running_jobs]
-    if command.job and command.job not in living:
-        raise CommandRejected(f"no job {command.job!r} is running.", code="job_unknown")
+    if command.job:
+        _check_running(session, command.job)
 
     async def stop() -> None:
         for job in [command.job] if command.job else living:
             await jobs.end(job)
 
     return stop
+
+
+def prepare_job_absorb(session: Session, command: cmd.JobAbsorb) -> Effect:
+    """Take in what a running job has written so far."""
+    jobs = session.terminal.jobs
+    _check_running(session, command.job)
+
+    async def absorb() -> None:
+        effects = await jobs.absorb(command.job)
+        session.emit_outside_turn(Notice(level="info", message=f"{command.job}: {effects}."))
+
+    return absorb
+
+
+def prepare_job_restart(session: Session, command: cmd.JobRestart) -> Effect:
+    """End a job and start it again."""
+    _check_running(session, command.job)
+    return partial(session.terminal.restart_job, command.job)
+
+
+def _check_running(session: Session, name: str) -> None:
+    """Raise `CommandRejected` unless a job of this name is running."""
+    if name not in [job.id for job in session.terminal.jobs.running_jobs]:
+        raise CommandRejected(f"no job {name!r} is running.", code="job_unknown")
 
 
 def prepare_port_open(session: Session, command: cmd.PortOpen) -> Effect:

@@ -138,12 +138,13 @@ async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:
     reports, running = jobs.list_with_output(query.lines), {job.id: job.execution for job in jobs.running_jobs}
     job_infos = list[q.JobInfo]()
     for report in reports:
-        touched_paths = await asyncio.to_thread(running[report.id].list_touched) if report.id in running else ()
-        job_infos.append(_describe_job(report, touched_paths))
+        execution = running.get(report.id)
+        touched_paths = await asyncio.to_thread(execution.list_touched) if execution is not None else ()
+        job_infos.append(_describe_job(report, touched_paths, execution.missed_count if execution is not None else 0))
     return q.JobsAnswer(jobs=tuple(reversed(job_infos)))
 
 
-def _describe_job(report: JobReport, touched_paths: tuple[str, ...]) -> q.JobInfo:
+def _describe_job(report: JobReport, touched_paths: tuple[str, ...], missed_count: int) -> q.JobInfo:
     result = report.result
     outcome = "" if result is None else describe_end(result.exit_code, result.ended)
     return q.JobInfo(
@@ -154,6 +155,7 @@ def _describe_job(report: JobReport, touched_paths: tuple[str, ...]) -> q.JobInf
         output=report.output,
         changed=touched_paths[:MAX_TOUCHED],
         changed_count=len(touched_paths),
+        missed_count=missed_count,
         ended=", ".join(filter(None, (outcome, result.effects if result is not None else ""))),
     )
 

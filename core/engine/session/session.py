@@ -108,6 +108,10 @@ class Session:
         self.recorder.listeners += [
             ((ev.ChangeProposed, ev.ChangeRevised), self.syntax_checker.observe),
             ((ev.FileWritten,), services.trust.observe),
+            (
+                (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved, ev.LayersChanged),
+                lambda _: self.terminal.jobs.update_views_soon(),
+            ),
         ]
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, log.sync, self.report_error)
         self.shadow.plans.folder = _open_plans(services)

@@ -192,6 +192,18 @@ class JobStop(Command, frozen=True, kw_only=True, tag="job.stop"):
     job: str = ""
 
 
+class JobAbsorb(Command, frozen=True, kw_only=True, tag="job.absorb"):
+    """Take in what a running background command has written so far: it waits for the review then."""
+
+    job: str
+
+
+class JobRestart(Command, frozen=True, kw_only=True, tag="job.restart"):
+    """End a background command and start it again, over the project as it is now, with the next free id."""
+
+    job: str
+
+
 class PortOpen(Command, frozen=True, kw_only=True, tag="port.open"):
     """Forward a port of the session's commands to this machine's loopback, where every program of the user reaches it;
     the client has asked the user. `PortsChanged` says the address."""

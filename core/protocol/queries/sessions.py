@@ -128,7 +128,8 @@ class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):
 
 class JobInfo(Struct, frozen=True, kw_only=True):
     """A command in the background. `output`: its last lines; `changed`: paths that it has written or removed so far, at
-    most a few hundred of `changed_count`; `ended` "" = it runs, else how it ended and what it changed, in words."""
+    most a few hundred of `changed_count`, without those that were absorbed; `missed_count`: paths that have changed in
+    the project and that it does not see; `ended` "" = it runs, else how it ended and what it changed, in words."""
 
     id: str
     command: str
@@ -137,6 +138,7 @@ class JobInfo(Struct, frozen=True, kw_only=True):
     output: str = ""
     changed: tuple[str, ...] = ()
     changed_count: int = 0
+    missed_count: int = 0
     ended: str = ""
 
 

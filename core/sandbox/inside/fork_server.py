@@ -71,7 +71,7 @@ class _Server:
                     self._reap_box(descriptor)
 
     def _handle_request(self) -> None:
-        space = _socket.CMSG_SPACE(7 * 4)
+        space = _socket.CMSG_SPACE(8 * 4)
         data, ancillary, _, _ = self._requests.recvmsg(64, space, _socket.MSG_CMSG_CLOEXEC)
         if data != messages.RUN:
             self._shut_down()
@@ -161,11 +161,12 @@ class _BoxLauncher:
         descriptors: list[int],
         group: processes.BoxCgroup | None,
     ) -> None:
-        """`descriptors`: output, errors, perhaps input, and the namespaces of a shared network."""
+        """`descriptors`: output, errors, perhaps input, the namespaces of a shared network, and perhaps a socket for
+        edits."""
         self._message = message
         self._control = control
-        count = len(descriptors) - message["shared_namespaces"]
-        self._streams, self._shared = descriptors[:count], descriptors[count:]
+        count = len(descriptors) - message["shared_namespaces"] - message["takes_edits"]
+        self._streams, self._others = descriptors[:count], descriptors[count:]
         self._group = group
 
     def fork(self) -> int:
@@ -197,9 +198,10 @@ class _BoxLauncher:
         with init_process.name_step("proxy"):
             proxy_descriptor = os.open(proxy, os.O_PATH) if proxy else -1
         tell_ready, mapping_reader, *others = self._arrange_descriptors(
-            [self._control.fileno(), proxy_descriptor], [tell_ready, mapping_reader, *self._shared, *tables]
+            [self._control.fileno(), proxy_descriptor], [tell_ready, mapping_reader, *self._others, *tables]
         )
-        shared, tables = others[: len(self._shared)], others[len(self._shared) :]
+        count = self._message["shared_namespaces"]
+        shared, edits, tables = others[:count], others[count : len(self._others)], others[len(self._others) :]
         with init_process.name_step("mounts inside the workspace"):
             submounts = mounts.detach_submounts(self._message["workspace"])
         with init_process.name_step("namespaces"):
@@ -217,7 +219,7 @@ class _BoxLauncher:
         pid = os.fork()
         if pid == 0:
             os.close(group_writer)
-            self._become_pid_one(identity, mapping_reader, in_group, submounts)
+            self._become_pid_one(identity, mapping_reader, in_group, (submounts, edits))
         for _, mount in submounts:
             os.close(mount)
         with init_process.name_step("control group"):
@@ -229,13 +231,17 @@ class _BoxLauncher:
         os._exit(0)
 
     def _become_pid_one(
-        self, identity: tuple[int, int], mapping_reader: int, in_group: int, submounts: list[tuple[bytes, int]]
+        self,
+        identity: tuple[int, int],
+        mapping_reader: int,
+        in_group: int,
+        supplies: tuple[list[tuple[bytes, int]], list[int]],
     ) -> NoReturn:
-        """Become pid 1. The set-up runs while the launcher joins the control group; the command waits for
-        `in_group`."""
+        """Become pid 1. The set-up runs while the launcher joins the control group; the command waits for `in_group`.
+        `supplies`: the mounts inside the workspace, and the socket for edits, if there is one."""
         with init_process.name_step("user ids"):
             _map_ids(identity, mapping_reader)
-        init_process.run_pid_one(self._message, submounts, in_group)
+        init_process.run_pid_one(self._message, *supplies, in_group)
 
     def _arrange_descriptors(self, fixed_descriptors: list[int], others: list[int]) -> list[int]:
         """Move standard streams, control and proxy to their numbers; close everything else but `others`."""

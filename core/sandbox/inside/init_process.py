@@ -19,6 +19,7 @@ from core.sandbox.inside import (
     directory_renames,
     kernel,
     landlock,
+    live_edits,
     messages,
     port_forward,
     processes,
@@ -66,20 +67,24 @@ def name_step(name: str) -> Iterator[None]:
         raise SetupStepFailed(name, error) from error
 
 
-def run_pid_one(message: NamespaceLaunch, submounts: list[tuple[bytes, int]], in_group: int) -> NoReturn:
-    """Run as pid 1; never returns. `in_group` becomes readable once the process is in its control group."""
+def run_pid_one(
+    message: NamespaceLaunch, submounts: list[tuple[bytes, int]], edits: list[int], in_group: int
+) -> NoReturn:
+    """Run as pid 1; never returns. `edits`: the socket for them, if there is one. `in_group` becomes readable once the
+    process is in its control group."""
     control = _socket.socket(fileno=messages.CONTROL)
     try:
         forwarder = _set_up_box(message, submounts)
         if not os.read(in_group, 1):
             os._exit(1)  # the launcher has reported why
         os.close(in_group)
+        helpers = {forwarder, *(live_edits.start_helper(socket, message["workspace"]) for socket in edits)}
         renamer, connection = directory_renames.start_helper()
         child = _start_command(message, control, connection)
     except BaseException as error:
         _send_report(control, build_failure_report(error))
         os._exit(1)
-    _InitProcess(control, child, {forwarder, renamer} - {0}, message).run()
+    _InitProcess(control, child, {*helpers, renamer} - {0}, message).run()
 
 
 def _set_up_box(message: NamespaceLaunch, submounts: list[tuple[bytes, int]]) -> int:

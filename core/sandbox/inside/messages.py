@@ -55,6 +55,7 @@ if TYPE_CHECKING:
         processes_by_pid: int  # 0: the limit of the user or the cgroup holds; else the largest pid in the box
         owner: tuple[int, int] | None  # of the workspace, if root runs it: the command's user and group
         scratch: int  # bytes
+        takes_edits: bool  # a descriptor comes with it, on which the engine sends edits of the workspace
 
     class SupervisorLaunch(CommandLaunch):
         """Launch of one command below a supervisor. `root` None is the host's own root.

@@ -31,6 +31,7 @@ from core.sandbox.inside import messages
 from core.sandbox.network import ListeningPort, SharedNetwork
 from core.sandbox.output import OutputReader
 from core.sandbox.tiers.dropped_changes import get_mask_layer_path, get_repository_layer_path
+from core.sandbox.tiers.edit_channel import EditChannel
 from core.sandbox.tiers.project_copy import remove_copy
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class BoxedProcess(ABC):
     """A command in a box; implements `core.sandbox.box.RunningCommand`."""
 
     start_limit: float | None = None  # seconds
+    edits: EditChannel | None = None
 
     def __init__(self, launch: PreparedLaunch, request: BoxRequest, listeners: Listeners) -> None:
         self._launch, self._request, self._listeners = launch, request, listeners

@@ -32,6 +32,7 @@ from core.sandbox.tiers.boxed_process import (
     encode_layers,
 )
 from core.sandbox.tiers.dropped_changes import drop_repository_changes, remove_masked_changes
+from core.sandbox.tiers.edit_channel import EditChannel
 from core.sandbox.unboxed_run import find_shell
 
 if TYPE_CHECKING:
@@ -173,6 +174,7 @@ def build_launch(request: BoxRequest) -> NamespaceLaunch:
         "processes_by_pid": 0,
         "owner": _find_owner(workspace),
         "scratch": request.limits.scratch,
+        "takes_edits": request.takes_edits,
     }
 
 
@@ -207,7 +209,15 @@ class NamespaceProcess(BoxedProcess):
         self._server = server
 
     async def _spawn(self, streams: list[int], control: int) -> None:
-        self._server.launch(self._launch.message, control, [*streams, *self._get_shared_namespaces()])
+        descriptors = [*streams, *self._get_shared_namespaces()]
+        if not self._request.takes_edits:
+            self._server.launch(self._launch.message, control, descriptors)
+            return
+        self.edits = EditChannel()
+        with self.edits.open_other_end() as theirs:
+            self._server.launch(self._launch.message, control, [*descriptors, theirs])
 
     async def _release(self) -> None:
         """See `BoxedProcess`: the server has reaped it."""
+        if self.edits is not None:
+            self.edits.close()

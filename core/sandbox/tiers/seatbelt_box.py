@@ -225,6 +225,7 @@ class _SeatbeltProcess:
 
     _process: asyncio.subprocess.Process
     _follow_task: asyncio.Task[BoxResult]
+    edits = None
 
     def __init__(self, request: BoxRequest, launch: _Launch) -> None:
         self._request, self._launch = request, launch

@@ -184,7 +184,7 @@ class MergedTree(Struct, eq=False):
         entry = self.stack.find(rel)
         if entry == HIDDEN:
             return None
-        return self.find_on_disk(rel) if entry is None else _build_node(entry.stats, entry)
+        return self.find_on_disk(rel) if entry is None else build_node(entry.stats, entry)
 
     def get_directory_mode(self, rel: str) -> int:
         """Return the mode of a directory that pending changes need: that of the existing one, or the default of new
@@ -195,7 +195,7 @@ class MergedTree(Struct, eq=False):
     def find_on_disk(self, rel: str) -> TreeNode | None:
         """Return the workspace's own entry at a path; None if there is none."""
         with suppress(OSError), self.workspace.open_parent(rel) as (directory, name):
-            return _build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
+            return build_node(os.stat(name or b".", dir_fd=directory, follow_symlinks=False))
         return None
 
     def is_bare_repository(self, rel: str) -> bool:
@@ -338,6 +338,7 @@ class MergedTree(Struct, eq=False):
             raise
 
 
-def _build_node(stats: os.stat_result, layered_entry: LayeredEntry | None = None) -> TreeNode:
+def build_node(stats: os.stat_result, layered_entry: LayeredEntry | None = None) -> TreeNode:
+    """Build the node of an entry on disk, or in a layer."""
     mode = stats.st_mode & PERMISSION_BITS
     return TreeNode(kind=classify_mode(stats.st_mode), mode=mode, size=stats.st_size, layered=layered_entry)

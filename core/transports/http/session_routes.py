@@ -73,6 +73,8 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.HunkTestRequest,
         cmd.HunkEdit,
         cmd.HunkSplit,
+        cmd.JobAbsorb,
+        cmd.JobRestart,
         cmd.JobStop,
         cmd.LoopStart,
         cmd.LoopStop,

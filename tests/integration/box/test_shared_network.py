@@ -17,7 +17,8 @@ from pathlib import Path
 from core.sandbox.box import BoxRequest, Tier
 from core.sandbox.tiers.selection import make_box
 
-GET = "python3 -c \\"import urllib.request as u; print(u.urlopen('http://127.0.0.1:8766/a.txt').read())\\" 2>&1 | tail -1"
+URL = "http://127.0.0.1:8766/a.txt"
+GET = f"python3 -c \\"import urllib.request as u; print(u.urlopen('{URL}').read())\\" 2>&1 | tail -1"
 
 async def run(box, network, command, workspace, env):
     pieces = []
@@ -51,7 +52,6 @@ async def main():
         "other": await run(box, other, GET, workspace, env),
         "from outside": (await reader.read()).decode()[-4:],
         "devices": await run(box, network, "tail -n +3 /proc/net/dev | cut -d: -f1", workspace, env),
-        "down": await run(box, network, "ip link set lo down 2>&1 >/dev/null; tail -n +3 /proc/net/dev", workspace, env),
         "ports": ports[-1],
     }
     writer.close()

@@ -34,8 +34,10 @@ def test_the_server_loads_little():
                 "inside.init_process",
                 "inside.kernel",
                 "inside.landlock",
+                "inside.live_edits",
                 "inside.messages",
                 "inside.mounts",
+                "inside.network_process",
                 "inside.port_forward",
                 "inside.processes",
                 "inside.root_filesystem",
@@ -83,7 +85,7 @@ def test_the_forwarder_listens_on_loopback_only_and_where_it_is_told(tmp_path):
     path = str(tmp_path / "x" / "s.sock")
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    listeners = port_forward.open_listeners([(port, b"", b"one"), (0, path.encode(), b"two")])
+    listeners = port_forward.open_listeners([(port, b"", b"one"), (0, path.encode(), b"two")], has_own_network=True)
     try:
         places = [listener.listening.getsockname() for listener in listeners]
         assert places == [("127.0.0.1", messages.PROXY_PORT), ("127.0.0.1", port), path]
