@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 
 from core.protocol import events as ev
 from core.protocol.review import Origin
@@ -32,19 +31,21 @@ def start_job(command_line: str, wait: int = 20):
     return calls(("run_terminal_cmd", {"command": command_line, "is_background": True, "timeout": wait}))
 
 
-async def wait_for_output(case: Case, *words: str, job: str = "job_1") -> str:
-    """Wait until a job has printed all words."""
-    output = case.session.terminal.jobs.get_job(job).execution.output
-    async with asyncio.timeout(30):
-        while not all(word in output.render_text() for word in words):
-            await asyncio.sleep(0.01)
-    return output.render_text()
+async def wait_for_output(case: Case, *words: str) -> str:
+    """Wait until the job has printed all words."""
+    job = case.session.terminal.jobs.get_job("job_1")
+    printed, feed = asyncio.Event(), job.execution.output.add
 
+    def take(text: str) -> None:
+        feed(text)
+        printed.set()
 
-async def wait_for(case: Case, condition: Callable[[], bool]) -> None:
+    job.execution.output.add = take  # type: ignore[method-assign]
     async with asyncio.timeout(30):
-        while not condition():
-            await asyncio.sleep(0.01)
+        while not all(word in job.execution.output.render_text() for word in words):
+            printed.clear()
+            await printed.wait()
+    return job.execution.output.render_text()
 
 
 async def test_a_watcher_that_runs_is_told_of_edits_deletions_and_new_directories(tmp_path):
@@ -107,9 +108,10 @@ async def test_a_build_of_another_command_is_seen_by_a_running_server(tmp_path):
 
 
 async def test_what_a_job_writes_can_be_read_while_it_runs_and_is_for_review_at_its_end(tmp_path):
-    job = "mkdir out; echo one > out/log.txt; echo changed > a.txt; rm b.txt; echo ready; read go; echo two >> out/log.txt"
+    job = "mkdir out; echo one > out/log.txt; echo new > a.txt; rm b.txt; echo ready; read; echo two >> out/log.txt"
     steps = [
         start_job(job, 0),
+        says("."),
         calls(("read_file", {"target_file": "out/log.txt"}), ("list_dir", {"target_directory": "."})),
         command("cat out/log.txt a.txt; ls"),
         says("."),
@@ -117,15 +119,14 @@ async def test_what_a_job_writes_can_be_read_while_it_runs_and_is_for_review_at_
     async with boxed(tmp_path, *steps) as case:
         for name in ("a.txt", "b.txt"):
             (case.project / name).write_text(f"{name}\n")
-        turn = asyncio.ensure_future(case.turn())
-        await wait_for(case, lambda: "job_1" in case.session.terminal.jobs)
+        await case.turn()
         await wait_for_output(case, "ready")
-        await turn
+        await case.turn()
         _, read, listing, shown = case.results()
         assert "1|one" in read
         assert "out" in listing
         assert "b.txt" not in listing
-        assert "one\nchanged" in shown
+        assert "one\nnew" in shown
         assert "b.txt" not in shown
         assert case.state.changes == {}
         case.session.terminal.jobs.send("job_1", "go\n")

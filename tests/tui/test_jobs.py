@@ -67,10 +67,20 @@ async def test_a_job_shows_the_end_of_its_output_and_what_it_has_changed_so_far(
         await on.pilot.press("k", "s")
         await on.until(lambda: on.sent(c.JobStop))
         assert [command.job for command in on.sent(c.JobStop)] == ["job_2"]
+        await on.pilot.press("t", "r")
+        await on.until(lambda: on.sent(c.JobRestart))
+        assert [command.job for command in (*on.sent(c.JobAbsorb), *on.sent(c.JobRestart))] == ["job_2", "job_2"]
         for leave in ("escape", "q"):
             await on.pilot.press(leave)
             await on.until(lambda: on.app.screen is on.screen)
             await on.open_listing("/jobs", "JobsDialog")
+
+
+async def test_a_job_that_misses_changes_of_the_project_says_so(stage):
+    behind = replace(SERVES, missed_count=2, changed=(), changed_count=0)
+    async with stage(recorded.opening(), answers={q.JobsQuery: q.JobsAnswer(jobs=(behind,))}) as on:
+        await open_jobs(on)
+        assert shown(on, "#jobs-changed") == "2 later changes of the project not seen: restart it. No changes so far."
 
 
 async def test_what_a_job_writes_meanwhile_is_shown_and_where_the_user_reads_stays(stage):

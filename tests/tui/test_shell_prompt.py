@@ -82,7 +82,7 @@ async def test_the_status_names_the_box_and_counts_the_jobs(stage):
 async def test_a_job_is_stopped_by_its_name(stage):
     async with stage(recorded.opening()) as on:
         await on.emit(ev.JobStarted(id="job_1", call="c", command="serve"))
-        await on.screen.run_action("turn.show_jobs('job_1')")
+        await on.screen.run_action("jobs.show_jobs('job_1')")
         await on.until(lambda: on.sent(c.JobStop))
         assert [command.job for command in on.sent(c.JobStop)] == ["job_1"]
 

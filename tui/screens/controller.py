@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from contextlib import suppress
 from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, Final, ParamSpec, TypeVar, TypeVarTuple
 
@@ -92,6 +93,13 @@ class ScreenContext:
         if problem:
             self.notify_user(answer.message if isinstance(answer, queries.RefusedAnswer) else problem, is_error=True)
         return None
+
+    async def wait_until(self, holds: Callable[[], object], *, seconds: float) -> None:
+        """Wait until a condition on the state holds, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while not holds():
+                    await self.bridge.wait_until_caught_up(self.state.seq + 1)
 
     def submit_soon(self, command: commands.AnyCommand) -> None:
         """Submit a command without waiting, for message handlers."""

@@ -356,7 +356,14 @@ _SUBAGENT = _topics("blocks", "status", "plan", "agents")
 _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
     _SESSION: {events.SessionStarted, events.SessionRenamed},
     _MODEL: {events.EffortChanged, events.RouteTaken, events.ModelUsed},
-    _STATUS: {events.GoalSet, events.BranchChanged, events.LimitsChanged, events.PolicyChanged, events.JobStarted},
+    _STATUS: {
+        events.GoalSet,
+        events.BranchChanged,
+        events.LimitsChanged,
+        events.PolicyChanged,
+        events.JobStarted,
+        events.PortsChanged,
+    },
     _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},
     _QUEUE: {events.DraftKept, events.ReviewPolicyKept},
     _REVIEW: {

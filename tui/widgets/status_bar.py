@@ -134,6 +134,10 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
     if state.jobs:
         description = f"{count('command', len(state.jobs))} in the background"
         yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
+    if listening := [port for port in state.ports if port.is_listening]:
+        label = f"port {listening[0].port}" if len(listening) == 1 else count("port", len(listening))
+        numbers = ", ".join(str(port.port) for port in listening[:8])
+        yield StatusFact(4, [(label, MUTED)], f"Servers of the agent listen at {numbers}", "/ports")
     yield from _list_long_work(state)
     if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
         description = f"{count('background agent', working)} running"

@@ -312,3 +312,24 @@ async def test_the_socket_is_the_users_alone_lies_deep_and_goes_with_the_proxy(t
         assert stat.S_IMODE(on.path.stat().st_mode) == 0o600
         path = on.path
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("header", "status"),
+    [
+        ("", 407),
+        ("Proxy-Authorization: Basic YWdlbnQ6d3Jvbmc=\r\n", 407),  # agent:wrong
+        ("Proxy-Authorization: Bearer YWdlbnQ6c2VjcmV0\r\n", 407),
+        ("Proxy-Authorization: Basic YWdlbnQ6c2VjcmV0\r\n", 200),  # agent:secret
+        ("proxy-authorization:basic YWdlbnQ6c2VjcmV0\r\n", 200),
+    ],
+)
+async def test_a_proxy_with_a_login_serves_nobody_without_it(tmp_path, header, status):
+    async with proxy(tmp_path, "example.test") as on:
+        assert on.made is not None
+        on.made.login = "agent:secret"
+        answer = await on.say(f"GET http://example.test:{on.outside.port}/ HTTP/1.1\r\n{header}\r\n")
+        assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+        assert (b"Proxy-Authenticate: Basic" in answer) == (status == 407)
+        assert b"uthorization" not in on.outside.heard
+        assert bool(on.looked_up) == (status == 200)

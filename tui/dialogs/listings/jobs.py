@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
@@ -22,12 +22,27 @@ from tui.workers import start_worker
 
 REFRESH_SECONDS: Final = 1.0
 SHOWN_PATHS: Final = 6
-_KEYS: Final = (("jobs.stop", "stop"), ("jobs.page_up", "earlier output"), ("jobs.leave", "back"))
+_KEYS: Final = (
+    ("jobs.stop", "stop"),
+    ("jobs.take", "take in"),
+    ("jobs.restart", "restart"),
+    ("jobs.page_up", "earlier output"),
+    ("jobs.leave", "back"),
+)
 Load = Callable[[], Awaitable[tuple[JobInfo, ...]]]
+JobAct = Callable[[str], None]  # takes the id of a job
+
+
+class JobActions(NamedTuple):
+    """What can be done with a running job."""
+
+    stop: JobAct
+    take: JobAct
+    restart: JobAct
 
 
 class JobsDialog(Dialog[None]):
-    """Shows jobs; `load` asks for them again, once a second while one runs, `stop` stops the one of an id."""
+    """Shows jobs; `load` asks for them again, once a second while one runs."""
 
     DEFAULT_CSS = """
     JobsDialog OptionList { height: auto; max-height: 30%; margin: 0 0 1 0; border: none; text-wrap: nowrap; }
@@ -39,9 +54,9 @@ class JobsDialog(Dialog[None]):
     BINDINGS = get_bindings("jobs")
     shape = "page"
 
-    def __init__(self, jobs: tuple[JobInfo, ...], load: Load, stop: Callable[[str], None]) -> None:
+    def __init__(self, jobs: tuple[JobInfo, ...], load: Load, actions: JobActions) -> None:
         super().__init__("Background commands")
-        self._jobs, self._load, self._stop = jobs, load, stop
+        self._jobs, self._load, self._actions = jobs, load, actions
 
     def compose_body(self) -> ComposeResult:
         rows = OptionList(compact=True, markup=False)
@@ -106,8 +121,18 @@ class JobsDialog(Dialog[None]):
         view.scroll_relative(y=step * max(view.size.height - 1, 1), animate=False)
 
     def action_stop(self) -> None:
+        self._act(self._actions.stop)
+
+    def action_take(self) -> None:
+        self._act(self._actions.take)
+
+    def action_restart(self) -> None:
+        self._act(self._actions.restart)
+
+    def _act(self, action: JobAct) -> None:
         if (job := self._marked) is not None and not job.ended:
-            self._stop(job.id)
+            action(job.id)
+            start_worker(self, self._reload, group="jobs", exclusive=True)
 
 
 def _format_job(job: JobInfo) -> Content:
@@ -119,9 +144,11 @@ def _format_job(job: JobInfo) -> Content:
 def _format_changed(job: JobInfo) -> Content:
     if job.ended:
         return Content.styled(fit_line(f"Ended: {job.ended}", 400), "$foreground 60%")
+    missed = [(f"{count('later change', job.missed_count)} of the project not seen: restart it. ", "$text-warning")]
+    missed = missed if job.missed_count else []
     if not job.changed_count:
-        return Content.styled("No changes so far.", "$foreground 60%")
+        return Content.assemble(*missed, ("No changes so far.", "$foreground 60%"))
     names = [format_path(path, 60) for path in job.changed[:SHOWN_PATHS]]
     hidden_count = job.changed_count - len(names)
     summary = ", ".join([*names, *([f"{hidden_count:,} more"] if hidden_count else [])])
-    return Content.assemble((f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), summary)
+    return Content.assemble(*missed, (f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), summary)

@@ -11,6 +11,7 @@ from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.guide import GuideController
+from tui.screens.controllers.jobs import JobController
 from tui.screens.controllers.models import ModelController, ProviderController
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.pages import AsideController, PageController
@@ -50,6 +51,7 @@ class ControllerSet:
         self.models = ModelController(context)
         self.providers = ProviderController(context, self.models)
         self.rewind = RewindController(context)
+        self.jobs = JobController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
         self.attention = AttentionController(context)
         self.findings = FindingController(context, self.panes, self.copying)

@@ -1,13 +1,10 @@
-"""The controllers of turns: interrupting, jobs, limits and the command policy; queued messages; rewinding;
-subagents."""
+"""The controllers of turns: interrupting, limits and the command policy; queued messages; rewinding; subagents."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple
 
 from textual import on
@@ -102,7 +99,7 @@ class RewindController(Controller):
 
 
 class TurnController(Controller):
-    """Stops turns and jobs, and sets the limits of turns."""
+    """Stops turns, and sets their limits."""
 
     def __init__(self, context: ScreenContext, panes: PaneController, rewind: RewindController) -> None:
         super().__init__(context)
@@ -118,32 +115,6 @@ class TurnController(Controller):
         elif is_busy:
             self.context.submit_soon(commands.TurnInterrupt())
         self._rewind.note_escape(is_idle=is_idle)
-
-    def action_show_jobs(self, job: str = "") -> None:
-        jobs = self.context.state.jobs
-        if job == "all" or job in jobs:
-            self.context.submit_soon(commands.JobStop(job="" if job == "all" else job))
-            return
-        self._watch_jobs()
-
-    @in_worker("picker")
-    async def _watch_jobs(self) -> None:
-        """Show the jobs with their output and changes until the user leaves."""
-        jobs = await self._load_jobs()
-        if not jobs:
-            self.context.notify_user("No background commands.")
-            return
-        from tui.dialogs.listings.jobs import JobsDialog
-
-        await self.context.ask(JobsDialog(jobs, self._load_jobs, self._stop_job))
-
-    async def _load_jobs(self) -> tuple[queries.JobInfo, ...]:
-        answer = await self.context.query(queries.JobsQuery(), queries.JobsAnswer)
-        return answer.jobs if answer is not None else ()
-
-    def _stop_job(self, job: str) -> None:
-        if job in self.context.state.jobs:
-            self.context.submit_soon(commands.JobStop(job=job))
 
     def action_reset_shell(self, _: str = "") -> None:
         self.context.submit_soon(commands.ShellReset())
@@ -257,7 +228,8 @@ class QueueController(Controller):
         """Remove a message from the queue for good: it does not return to the prompt."""
         self.context.state.steering.dropped.add(message)
         if await self.context.submit(commands.TurnUnsteer(ids=(message,))):
-            await self._wait(lambda: message not in self.context.state.pending_steers)
+            state = self.context.state
+            await self.context.wait_until(lambda: message not in state.pending_steers, seconds=STOP_SECONDS)
         else:
             self.context.state.steering.dropped.discard(message)
 
@@ -265,16 +237,9 @@ class QueueController(Controller):
         """Stop the turn and start one with this text; a rejected one returns to the prompt."""
         if self.context.state.is_running:
             await self.context.submit(commands.TurnInterrupt())
-            await self._wait(lambda: not self.context.state.is_running)
+            await self.context.wait_until(lambda: not self.context.state.is_running, seconds=STOP_SECONDS)
         if not await self.context.submit(commands.TurnSubmit(text=text)):
             self.context.prompt.restore_text(text)
-
-    async def _wait(self, holds: Callable[[], bool]) -> None:
-        """Wait for a condition with a timeout; a later rejection is reported."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(STOP_SECONDS):
-                while not holds():
-                    await self.context.bridge.wait_until_caught_up(self.context.state.seq + 1)
 
 
 class AgentController(Controller):
