@@ -1,4 +1,4 @@
-"""What a running background command sees of the project, and what others see of its files while it runs.
+"""The views of a running background command and of the project: what it sees, and what others see of its files.
 
 Changes of the project after its start are sent to it as edits, which land in its layer as if another program had made
 them there. They are no work of the command: they are taken out of the layer before it is absorbed, unless the command

@@ -15,6 +15,7 @@ TOOLS = Toolset()
 # What waits for somebody to connect, and for whom.
 LISTENERS = {
     "core.shell.log_collector": "programs with probes, on loopback, while one runs; with a token",
+    "core.shell.session_network": "programs of this user, on loopback, at a port of a command that they have opened",
     "core.mcp.login_flow": "the user's browser, on loopback, while a login goes on; with a state",
     "core.transports.engine_host": "screens of this user, by a socket for each session that is open",
     "core.sandbox.proxy": "one box, by a socket in the state directory",
@@ -25,6 +26,7 @@ LISTENERS = {
 # `listen` of our own, where no socket is: to standard input, a project's words, what `forward` opened, a server's news.
 LISTENING_TO_OURS = {
     "core.engine.engine",
+    "core.sandbox.inside.network_process",
     "core.sandbox.inside.init_process",
     "core.transports.stdio_server",
     "core.transports.engine_host",

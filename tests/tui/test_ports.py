@@ -11,7 +11,7 @@ from core.protocol import commands as c
 from core.protocol import events as e
 from tests.support import recorded
 from tui.dialogs.listings.ports import PortsDialog
-from tui.screens.controllers import jobs
+from tui.screens.controllers import turn
 from tui.widgets.status_bar import StatusBar
 
 VITE = e.OpenPort(port=5173, command="/usr/bin/node node_modules/.bin/vite")
@@ -28,7 +28,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         addresses.append(address)
         return True
 
-    monkeypatch.setattr(jobs, "open_in_browser", open_in_browser)
+    monkeypatch.setattr(turn, "open_in_browser", open_in_browser)
     return addresses
 
 

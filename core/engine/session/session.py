@@ -105,14 +105,7 @@ class Session:
         blobs = BlobStore(directory.blobs_path)
         self.shadow = Shadow(services.workspace, blobs, self.emit, self.review)
         self.syntax_checker = SyntaxChecker(self.review, blobs, self.emit_outside_turn)
-        self.recorder.listeners += [
-            ((ev.ChangeProposed, ev.ChangeRevised), self.syntax_checker.observe),
-            ((ev.FileWritten,), services.trust.observe),
-            (
-                (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved, ev.LayersChanged),
-                lambda _: self.terminal.jobs.update_views_soon(),
-            ),
-        ]
+        self._add_listeners()
         self.bulk_acceptance = BulkAcceptance(self.shadow, self.review, log.sync, self.report_error)
         self.shadow.plans.folder = _open_plans(services)
         self.plans = PlanSync(PlanStore(self.shadow.plans), state, self.emit)
@@ -135,6 +128,16 @@ class Session:
         self.asides: dict[str, asyncio.Task[object]] = {}
         self.is_building = False
         self.outward, self.offers = dict[Access, OpenCapability](), list[Offer]()
+
+    def _add_listeners(self) -> None:
+        self.recorder.listeners += [
+            ((ev.ChangeProposed, ev.ChangeRevised), self.syntax_checker.observe),
+            ((ev.FileWritten,), self.services.trust.observe),
+            (
+                (ev.ChangeProposed, ev.ChangeRevised, ev.ChangeResolved, ev.LayersChanged),
+                lambda _: self.terminal.jobs.update_views_soon(),
+            ),
+        ]
 
     def _open_languages(self) -> LanguageServers:
         languages = LanguageServers(self.terminal.host, lambda: self.settings.lsp, self.explain_unasked)

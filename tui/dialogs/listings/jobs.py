@@ -34,7 +34,7 @@ JobAct = Callable[[str], None]  # takes the id of a job
 
 
 class JobActions(NamedTuple):
-    """What can be done with a running job."""
+    """The actions on a running job."""
 
     stop: JobAct
     take: JobAct

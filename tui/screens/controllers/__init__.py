@@ -11,7 +11,6 @@ from tui.screens.controllers.attention import AttentionController
 from tui.screens.controllers.copying import CopyController
 from tui.screens.controllers.editor import EditorController
 from tui.screens.controllers.guide import GuideController
-from tui.screens.controllers.jobs import JobController
 from tui.screens.controllers.models import ModelController, ProviderController
 from tui.screens.controllers.modes import ModeController
 from tui.screens.controllers.pages import AsideController, PageController
@@ -24,7 +23,13 @@ from tui.screens.controllers.questions import QuestionController
 from tui.screens.controllers.review import CommitController, FindingController, ReviewController
 from tui.screens.controllers.search import NameController, SearchController
 from tui.screens.controllers.sessions import BackgroundController, ChatController, SessionController
-from tui.screens.controllers.turn import AgentController, QueueController, RewindController, TurnController
+from tui.screens.controllers.turn import (
+    AgentController,
+    ProcessController,
+    QueueController,
+    RewindController,
+    TurnController,
+)
 
 
 class ControllerSet:
@@ -51,7 +56,7 @@ class ControllerSet:
         self.models = ModelController(context)
         self.providers = ProviderController(context, self.models)
         self.rewind = RewindController(context)
-        self.jobs = JobController(context)
+        self.jobs = ProcessController(context)
         self.turn = TurnController(context, self.panes, self.rewind)
         self.attention = AttentionController(context)
         self.findings = FindingController(context, self.panes, self.copying)
