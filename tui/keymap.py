@@ -46,6 +46,7 @@ CURSOR_KEYS: Final = frozenset(
         "keyhelp": "down up page_down page_up",
         "home": "below above",
         "jobs": "down up",
+        "ports": "down up",
         "queue": "down up",
     }.items()
     for name in names.split()
@@ -102,6 +103,7 @@ SCOPE_TITLES: Final = {
     "sessions": "Sessions",
     "home": "Recent sessions",
     "jobs": "Background commands",
+    "ports": "Ports",
     "queue": "Queued messages",
     "welcome": "Welcome",
     "address": "Model server address",

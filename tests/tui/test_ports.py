@@ -10,8 +10,8 @@ from textual.widgets import OptionList, Static
 from core.protocol import commands as c
 from core.protocol import events as e
 from tests.support import recorded
+from tui.app import AgentApp
 from tui.dialogs.listings.ports import PortsDialog
-from tui.screens.controllers import turn
 from tui.widgets.status_bar import StatusBar
 
 VITE = e.OpenPort(port=5173, command="/usr/bin/node node_modules/.bin/vite")
@@ -23,12 +23,10 @@ OPENED = e.OpenPort(port=5173, command=VITE.command, address="http://localhost:5
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The addresses that a browser was opened at."""
     addresses: list[str] = []
-
-    def open_in_browser(address: str) -> bool:
-        addresses.append(address)
-        return True
-
-    monkeypatch.setattr(turn, "open_in_browser", open_in_browser)
+    monkeypatch.setenv("DISPLAY", ":0")
+    monkeypatch.delenv("SSH_CONNECTION", raising=False)
+    monkeypatch.delenv("SSH_TTY", raising=False)
+    monkeypatch.setattr(AgentApp, "open_url", lambda _, address: addresses.append(address))
     return addresses
 
 

@@ -3,13 +3,11 @@ queued messages; rewinding; subagents."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Final, Literal, NamedTuple
 
 from textual import on
@@ -276,20 +274,17 @@ class ProcessController(Controller):
                 return
         await self.context.wait_until(lambda: self._find_address(port), seconds=OPEN_SECONDS)
         address = self._find_address(port)
-        if address and not await asyncio.to_thread(open_in_browser, address):
+        app = self.context.screen.app
+        if address and can_show_pages(is_web=app.is_web):
+            app.open_url(address)
+        elif address:
             self.context.notify_user(f"Open {address}", explain_address(address))
 
 
-def open_in_browser(address: str) -> bool:
-    """Open a page in the user's browser. False: there is none on this machine that the user could look at."""
+def can_show_pages(*, is_web: bool) -> bool:
+    """True if the user looks at this machine, with a browser. `is_web`: the screen is shown in one."""
     has_display = sys.platform == "darwin" or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    if is_remote() or not has_display:
-        return False
-    import webbrowser
-
-    with suppress(webbrowser.Error, OSError):
-        return webbrowser.open(address)
-    return False
+    return is_web or bool(has_display and not is_remote())
 
 
 def is_remote() -> bool:
