@@ -143,8 +143,12 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     engines = Engines(defaults, lambda path, options: share_engine(Engine(path, options=options, models=models)))
     agents = AgentAccess(arguments.directory, arguments.program)
     terminals = Terminals(arguments.program) if arguments.has_page else None
-    application = build_application(HttpService(engines, arguments.directory, agents, terminals=terminals), rules)
-    serving = server.HttpServer(listening, application, engines=engines, listen_address=endpoint, on_ready=announce)
+    gates = server.build_gates(endpoint) if arguments.has_page else None
+    service = HttpService(engines, arguments.directory, agents, terminals=terminals, gates=gates)
+    application = build_application(service, rules)
+    serving = server.HttpServer(
+        listening, application, engines=engines, listen_address=endpoint, on_ready=announce, gates=gates
+    )
     try:
         asyncio.run(serving.run())
     finally:

@@ -20,7 +20,7 @@ from core.transports.engine_host import share_engine
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
 from core.transports.http.app import build_application
-from core.transports.http.server import HttpServer, ListenAddress, build_rules, open_socket
+from core.transports.http.server import HttpServer, ListenAddress, build_gates, build_rules, open_socket
 from core.transports.http.service import AgentAccess, HttpService
 from core.transports.http.terminal import Terminals
 from tests.support.program import PROGRAM
@@ -62,11 +62,12 @@ async def serving(project: Path, models: ModelAccess | None = None, **rule_optio
         return share_engine(engine) if has_page else engine
 
     engines = Engines(options, make)
-    service = HttpService(engines, project, AgentAccess(project), terminals=Terminals(PROGRAM) if has_page else None)
+    terminals, gates = (Terminals(PROGRAM), build_gates(place)) if has_page else (None, None)
+    service = HttpService(engines, project, AgentAccess(project), terminals=terminals, gates=gates)
     rules = build_rules(place, port, TOKENS, **rule_options)
     ready = asyncio.Event()
     application = build_application(service, rules)
-    server = HttpServer(listening, application, engines=engines, listen_address=place, on_ready=ready.set)
+    server = HttpServer(listening, application, engines=engines, listen_address=place, on_ready=ready.set, gates=gates)
     running = asyncio.create_task(server.run())
     await ready.wait()
     try:

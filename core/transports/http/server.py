@@ -12,6 +12,7 @@ import ipaddress
 import os
 import signal
 import socket
+import ssl
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
@@ -26,6 +27,7 @@ from core.errors import ConfigError
 from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
 from core.transports.http.app import PAGE_PATHS
+from core.transports.http.port_gates import PortGates
 from core.transports.http.web_routes import TERMINALS
 
 HEADER_LIMIT: Final = 15.0  # seconds until the headers of a request are complete
@@ -130,6 +132,22 @@ def build_rules(
     return replace(rules, public=PAGE_PATHS, ticketed=TERMINALS) if has_page else rules
 
 
+def build_gates(listen_address: ListenAddress) -> PortGates | None:
+    """Build the gates for opened ports beside a server; None: it listens at a socket."""
+    if listen_address.socket_path is not None:
+        return None
+    certificate, key = listen_address.certificate, listen_address.key
+    if certificate is None:
+        return PortGates(listen_address.host)
+
+    def load_certificate() -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate, key)
+        return context
+
+    return PortGates(listen_address.host, load_certificate)
+
+
 def _bracket(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
@@ -151,8 +169,10 @@ class HttpServer:
         engines: Engines,
         listen_address: ListenAddress,
         on_ready: Callable[[], None],
+        gates: PortGates | None = None,
     ) -> None:
         self._listening, self._engines, self._place = listening, engines, listen_address
+        self._gates = gates
         config = uvicorn.Config(
             application,
             http=GuardedProtocol,
@@ -179,6 +199,8 @@ class HttpServer:
         try:
             await self._server.serve(sockets=[self._listening])
         finally:
+            if self._gates is not None:
+                await self._gates.close()
             await self._engines.close()
             if self._place.socket_path is not None:
                 self._place.socket_path.unlink(missing_ok=True)

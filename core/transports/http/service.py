@@ -26,6 +26,7 @@ from core.sessions.listing import find_workspace
 from core.transports.engines import Engines
 from core.transports.http.access import Grant, HttpRefused
 from core.transports.http.guard import get_grant
+from core.transports.http.port_gates import PortGates
 from core.transports.http.sse import StreamCounter
 from core.transports.http.terminal import Terminals
 from core.transports.session_client import require_ack, require_answer
@@ -98,7 +99,8 @@ class HttpService(Struct, frozen=True, eq=False):
     """The state that routes share.
 
     `directory`: the workspace of requests that name none; all served workspaces lie in it. `answering` is held while an
-    approval is answered, so that a second answer sees the first. `terminals` None: the web page is not served.
+    approval is answered, so that a second answer sees the first. `terminals` None: the web page is not served. `gates`
+    None: opened ports are reached from this machine alone.
     """
 
     engines: Engines
@@ -107,6 +109,7 @@ class HttpService(Struct, frozen=True, eq=False):
     streams: StreamCounter = field(default_factory=StreamCounter)
     answering: asyncio.Lock = field(default_factory=asyncio.Lock)
     terminals: Terminals | None = None
+    gates: PortGates | None = None
 
     def find_directory(self, path: str) -> Path:
         """Return the workspace of a request ("" = the served one). Raises `CommandRejected`."""

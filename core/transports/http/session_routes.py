@@ -233,6 +233,7 @@ class SessionSummaryAnswer(Struct, frozen=True, kw_only=True, rename="camel"):
     questions: tuple[ev.QuestionAsked, ...]
     todos: tuple[Todo, ...]
     plan: str
+    ports: tuple[ev.OpenPort, ...]
     usage: Usage
 
 
@@ -274,6 +275,7 @@ def summarize_session(state: SessionState) -> SessionSummaryAnswer:
         questions=tuple(state.questions.values()),
         todos=state.todos,
         plan=state.current_plan_path,
+        ports=state.ports,
         usage=state.usage,
     )
 

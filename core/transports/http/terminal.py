@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -66,6 +66,9 @@ class Tickets:
         return session if deadline > monotonic() else None
 
 
+MapAddress = Callable[[str], Awaitable[str]]
+
+
 class Terminals:
     """The open terminals. `program`: the argv prefix that starts this program."""
 
@@ -74,18 +77,19 @@ class Terminals:
         self._program = program
         self._open = 0
 
-    async def serve(self, page: TabSocket, session: str, size: tuple[int, int]) -> None:
-        """Run a screen of a session for a tab, until either closes. `size`: columns, rows."""
+    async def serve(self, page: TabSocket, session: str, size: tuple[int, int], map_address: MapAddress) -> None:
+        """Run a screen of a session for a tab, until either closes. `size`: columns, rows. `map_address` returns the
+        address at which the tab reaches what the screen opens."""
         if self._open >= MAX_TERMINALS:
             await page.close(1013, "too many terminals are open")
             return
         self._open += 1
         try:
-            await self._run(page, session, size)
+            await self._run(page, session, size, map_address)
         finally:
             self._open -= 1
 
-    async def _run(self, page: TabSocket, session: str, size: tuple[int, int]) -> None:
+    async def _run(self, page: TabSocket, session: str, size: tuple[int, int], map_address: MapAddress) -> None:
         try:
             process = await asyncio.create_subprocess_exec(
                 *self._program,
@@ -101,7 +105,7 @@ class Terminals:
             await page.close(1011, "the screen can't be started")
             return
         tasks = TaskOwner()
-        screen = tasks.start(_forward_output(process, page), name="screen of a tab")
+        screen = tasks.start(_forward_output(process, page, map_address), name="screen of a tab")
         keys = tasks.start(_forward_input(process, page), name="keys of a tab")
         try:
             await asyncio.wait({screen, keys}, return_when=asyncio.FIRST_COMPLETED)
@@ -133,7 +137,7 @@ def encode_packet(kind: bytes, payload: bytes) -> bytes:
     return b"%s%s%s" % (kind, len(payload).to_bytes(4, "big"), payload)
 
 
-async def _forward_output(process: asyncio.subprocess.Process, page: TabSocket) -> None:
+async def _forward_output(process: asyncio.subprocess.Process, page: TabSocket, map_address: MapAddress) -> None:
     """Send the output of a screen to the tab, until it ends."""
     assert process.stdout is not None
     read = process.stdout.readexactly
@@ -152,16 +156,16 @@ async def _forward_output(process: asyncio.subprocess.Process, page: TabSocket) 
                 meta = decode_json(payload, dict[str, Any])
                 if meta.get("type") == "exit":
                     return
-                if message := _translate(meta):
-                    await page.send_text(message)
+                if url := _find_opened(meta):
+                    opened = ["open_url", {"url": await map_address(url), "new_tab": True}]
+                    await page.send_text(msgspec.json.encode(opened).decode())
 
 
-def _translate(meta: dict[str, Any]) -> str:
-    """Return the front end's message for a request of the screen, "" = none."""
+def _find_opened(meta: dict[str, Any]) -> str:
+    """Return the address that the screen asks to open, "" = it asks for something else."""
     url = meta.get("url")
-    if meta.get("type") == "open_url" and isinstance(url, str) and url.startswith(_OPENED_SCHEMES):
-        return msgspec.json.encode(["open_url", {"url": url, "new_tab": True}]).decode()
-    return ""
+    is_opening = meta.get("type") == "open_url" and isinstance(url, str) and url.startswith(_OPENED_SCHEMES)
+    return str(url) if is_opening else ""
 
 
 async def _forward_input(process: asyncio.subprocess.Process, page: TabSocket) -> None:

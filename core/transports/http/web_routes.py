@@ -12,9 +12,13 @@ from msgspec import Struct
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
+from core.errors import CommandRejected
+from core.protocol.commands import PortOpen
+from core.protocol.queries import IdleQuery
 from core.transports.http.access import Grant, HttpRefused
 from core.transports.http.routing import POLICY_VIOLATED, WEBSOCKET, HttpRoute
 from core.transports.http.service import HttpService
+from core.transports.http.session_routes import ONE, load_state
 from core.transports.http.terminal import Terminals, clamp_size
 
 TERMINALS: Final = "/api/v1/terminals/"
@@ -76,6 +80,46 @@ async def ask_terminal(data: TerminalRequest, service: HttpService) -> TerminalP
     return TerminalPlace(path=TERMINALS + _get_terminals(service).tickets.issue(data.session))
 
 
+class PortPlace(Struct, frozen=True, kw_only=True):
+    """The address of an opened port, for one visit."""
+
+    url: str
+
+
+async def open_port(session: str, port: int, service: HttpService) -> PortPlace:
+    """Open a port of the session's commands, and return an address beside this server's, at which a browser reaches
+    what listens there. It works once, within 30 s, and gives the browser a cookie for later visits."""
+    client = await service.find(session)
+    if not await _find_address(service, session, port):
+        await service.submit(client, PortOpen(session=session, port=port))
+        await client.query(IdleQuery(session=session))
+    address = await _find_address(service, session, port)
+    if not address:
+        raise CommandRejected(f"port {port} could not be opened.", code="port_refused")
+    return PortPlace(url=await _pass_gate(service, address))
+
+
+async def _find_address(service: HttpService, session: str, port: int) -> str:
+    """Return where an opened port is reached on this machine, "" = it is not opened."""
+    state = await load_state(service, session)
+    return next((open_port.address for open_port in state.ports if open_port.port == port), "")
+
+
+async def _pass_gate(service: HttpService, address: str) -> str:
+    """Return an address beside this server's for one at this machine's loopback."""
+    if service.gates is None:
+        raise CommandRejected(
+            "the server listens at a socket, which has no ports beside it.",
+            hint=f"Open {address}.",
+            code="port_refused",
+        )
+    try:
+        return await service.gates.open(address)
+    except OSError as error:
+        reason = error.strerror or "it failed"
+        raise CommandRejected(f"no port is free beside this server: {reason}.", code="port_refused") from None
+
+
 async def open_terminal(socket: WebSocket, ticket: str, service: HttpService) -> None:
     """Run the screen of a session in a tab, until either is gone."""
     terminals = _get_terminals(service)
@@ -88,9 +132,15 @@ async def open_terminal(socket: WebSocket, ticket: str, service: HttpService) ->
         size = clamp_size(width, height)
     except ValueError:
         size = (80, 24)
+
+    async def map_address(url: str) -> str:
+        state = await load_state(service, session)
+        is_port = service.gates is not None and url in [port.address for port in state.ports if port.address]
+        return await _pass_gate(service, url) if is_port else url
+
     await socket.accept()
     with service.engines.hold(session):
-        await terminals.serve(socket, session, size)
+        await terminals.serve(socket, session, size, map_address)
 
 
 def _get_terminals(service: HttpService) -> Terminals:
@@ -109,5 +159,6 @@ ROUTES: Final[tuple[HttpRoute, ...]] = (
     HttpRoute("GET", "/terminal", show_terminal, Grant.NONE, "The page of the screen"),
     HttpRoute("GET", "/static/{name:path}", read_static, Grant.NONE, "A file of the web page"),
     HttpRoute("POST", TERMINALS.rstrip("/"), ask_terminal, Grant.APPROVE, "Open the screen of a session", 201),
+    HttpRoute("POST", f"{ONE}/ports/{{port}}", open_port, Grant.APPROVE, "Open a port of the session's commands", 201),
     HttpRoute(WEBSOCKET, TERMINALS + "{ticket}", open_terminal, Grant.NONE),
 )

@@ -8,7 +8,7 @@ const main = document.querySelector("#main");
 const title = document.querySelector("#title");
 const link = document.querySelector("#link");
 const back = document.querySelector("#back");
-const REFRESH_EVENTS = /^(approval|question|change|verdict|hunk|turn|session|file|mode|todo)\.|^document\.finished$/;
+const REFRESH_EVENTS = /^(approval|question|change|verdict|hunk|turn|session|file|mode|todo|ports)\.|^document\.finished$/;
 const SETTLE_MS = 350; // after a drawing no tap counts: it was meant for what stood there before
 let following = null;
 let drawnAt = 0;
@@ -143,11 +143,30 @@ async function draw(session, signal) {
     node("p", { className: "faint" }, visible([state.mode, state.model, state.isRunning ? "working" : "idle"].filter(Boolean).join(" · "))),
     node("p", {}, node("a", { className: "button", href: `/terminal?session=${encodeURIComponent(session)}` }, "Open the screen")),
     ...(state.trust === "asked" ? [node("p", { className: "warn" }, "Nobody has said yet that this project is trusted: say so in the screen.")] : []),
+    ...state.ports.filter((each) => each.is_listening).map((each) => drawPort(path, each)),
     ...(asked.length ? [node("h2", {}, "Waits for an answer"), ...asked] : []),
     ...(said ? [node("details", { className: "card" }, node("summary", {}, "Last answer"), node("p", { className: "text" }, visible(said)))] : []),
     ...(changes.length ? changes : [node("p", { className: "faint" }, "Nothing waits for a review.")]),
   );
   return state;
+}
+
+// A server of the agent's commands. The tab is opened at once, since browsers allow it only at a tap.
+function drawPort(path, { port, command }) {
+  const visit = async () => {
+    const tab = window.open("about:blank", "_blank");
+    try {
+      const { url } = await post(`${path}/ports/${port}`, {});
+      if (tab) tab.location = url;
+      else location.assign(url);
+    } catch (problem) {
+      tab?.close();
+      throw problem;
+    }
+    made.disabled = false;
+  };
+  const made = button(`Open port ${port}`, "", visit);
+  return node("p", { className: "actions" }, made, node("span", { className: "faint" }, visible(` ${command}`)));
 }
 
 // The diff of a change; null: it was judged meanwhile.
