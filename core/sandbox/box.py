@@ -138,12 +138,14 @@ class BoxResult(Struct, frozen=True, kw_only=True):
 
 class LiveEdit(Struct, frozen=True, kw_only=True):
     """An edit of the workspace for a running command. `path` is relative to it. A file has its content in the file
-    `source`, whose mode and time it gets; a link has its `target`."""
+    `source`, whose mode and time it gets; a link has its `target`. `is_forced`: a file is written even if it has this
+    content already, as somebody changed it where the command's watchers don't notice."""
 
     path: str
     kind: Literal["file", "symlink", "directory", "absent"]
     source: Path | None = None
     target: str = ""
+    is_forced: bool = False
 
 
 class EditSink(Protocol):

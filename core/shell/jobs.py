@@ -123,6 +123,13 @@ class JobTable:
             self._update_is_due = True
             self._tasks.spawn(self._update_views_once(), name="showing changes to jobs")
 
+    def note_disk_changes(self, paths: tuple[str, ...]) -> None:
+        """Let the running jobs see changes of the user's own files (none: too many to name)."""
+        for job in self.running_jobs:
+            if job.execution.live is not None:
+                job.execution.live.note_disk_changes(paths)
+        self.update_views_soon()
+
     async def _update_views_once(self) -> None:
         await asyncio.sleep(UPDATE_SECONDS)
         self._update_is_due = False

@@ -56,20 +56,28 @@ class LiveView:
         self._retained = shadow.layers.retained
         self._sent: dict[str, _Trace | None] = {}
         self._made: dict[str, int] = {}  # directories that were made for edits, with their inodes
+        self._changed_on_disk: set[str] = set()
         self._copies: LiveLayer | None = None
         self._updating = asyncio.Lock()
         self.missed_count = 0  # paths whose changes it does not see
 
     # what the command sees
 
+    def note_disk_changes(self, paths: Collection[str]) -> None:
+        """Note that the user's own files have changed (none: too many to name); the next update sends them."""
+        self._changed_on_disk |= set(paths)
+        self.missed_count += not paths
+
     async def update(self) -> None:
         """Send what has changed in the project since the last call. A change that can't be sent is counted as
         missed."""
         async with self._updating:
             states, retained = self._shadow.list_visible_states(), self._shadow.layers.retained
-            if states == self._states and retained.layers == self._retained.layers:
+            forced_paths = self._changed_on_disk - states.keys() - self._states.keys() - self._sent.keys()
+            self._changed_on_disk = set()
+            if states == self._states and retained.layers == self._retained.layers and not forced_paths:
                 return
-            paths = sorted(self._list_changed(states))
+            paths = sorted(self._list_changed(states) | {path for path in forced_paths if not self._is_withheld(path)})
             lowers = self._shadow.prepare_lowers() if paths else ()
             self._states, self._retained = states, retained
             if self._sink is None or len(paths) > MAX_EDITS:
@@ -78,7 +86,7 @@ class LiveView:
             stack = LayerStack(lowers)
             for path in paths:
                 try:
-                    await self._send(self._sink, path, stack)
+                    await self._send(self._sink, path, stack, is_forced=path in forced_paths)
                 except (OSError, TimeoutError):
                     self.missed_count += 1
 
@@ -89,12 +97,16 @@ class LiveView:
             if name not in self._retained.layers:
                 entries = scan_layer(self._shadow.layers.get_upper(name)).entries
                 paths |= {entry.path for entry in entries if entry.kind != "special"}
-        return {path for path in paths if path not in self._withheld}
+        return {path for path in paths if not self._is_withheld(path)}
 
-    async def _send(self, sink: EditSink, path: str, stack: LayerStack) -> None:
+    def _is_withheld(self, path: str) -> bool:
+        return any(part in self._withheld for part in (path, *list_parents(path)))
+
+    async def _send(self, sink: EditSink, path: str, stack: LayerStack, *, is_forced: bool) -> None:
         edit = self._build_edit(path, stack)
         if edit is None:
             return
+        edit = replace(edit, is_forced=is_forced)
         missing = [] if edit.kind == "absent" else [above for above in list_parents(path) if not self._exists(above)]
         await sink.send(edit)
         for directory in (*missing, *((path,) if edit.kind == "directory" else ())):

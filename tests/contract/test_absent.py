@@ -20,7 +20,7 @@ LISTENERS = {
     "core.transports.engine_host": "screens of this user, by a socket for each session that is open",
     "core.sandbox.proxy": "one box, by a socket in the state directory",
     "core.sandbox.inside.port_forward": "programs inside of a box, on its own loopback",
-    "core.transports.http.port_gates": "whoever has a cookie of `agent-tui serve --web`, for ports that the user opened",
+    "core.transports.http.port_gates": "who has a cookie of `agent-tui serve --web`, for ports that the user opened",
     "core.transports.http.server": "who holds a token, when the user starts `agent-tui serve`",
     "core.sandbox.tiers.self_test": "nobody: what the attempts of a box must not reach",
 }

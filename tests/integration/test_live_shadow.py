@@ -193,3 +193,24 @@ async def test_a_rejected_edit_is_taken_back_from_a_running_job(tmp_path):
         assert "project" in report.output
         assert "new.html: No such file" in report.output
         assert case.state.changes == {}
+
+
+async def test_a_watcher_is_told_of_changes_that_the_user_makes_in_the_own_files(tmp_path):
+    async with boxed(tmp_path, start_job("python3 watch.py", 0), says(".")) as case:
+        (case.project / "watch.py").write_text(WATCH)
+        for name in ("in_place.txt", "replaced.txt"):
+            (case.project / name).write_text("old\n")
+        await case.turn()
+        await wait_for_output(case, "watching")
+        jobs = case.session.terminal.jobs
+        (case.project / "in_place.txt").write_text("new\n")
+        (case.project / "new").write_text("newer\n")
+        (case.project / "new").replace(case.project / "replaced.txt")
+        (case.project / "created.txt").write_text("made\n")
+        jobs.note_disk_changes(("in_place.txt", "replaced.txt", "created.txt"))
+        output = await wait_for_output(case, "saw in_place.txt new", "saw replaced.txt newer", "saw created.txt made")
+        assert "watching" in output
+        await jobs.end("job_1")
+        assert case.state.changes == {}
+        jobs.note_disk_changes(())
+        assert case.tree()["in_place.txt"] == b"new\n"

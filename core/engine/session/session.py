@@ -316,6 +316,7 @@ class Session:
         self.check_disk(paths)
         self.shadow.check_bulks()
         self.languages.observe_disk(paths)
+        self.terminal.jobs.note_disk_changes(paths)
         if not paths or self.state.todos_plan_path in paths:
             self.plans.refresh()
         self.emit(ev.FilesChanged(paths=paths))

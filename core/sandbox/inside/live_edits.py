@@ -22,9 +22,9 @@ TYPE_CHECKING = False  # typing itself takes longer to load than all the rest he
 if TYPE_CHECKING:
     from typing import Literal, NoReturn
 
-    # Number, path below the workspace, kind, mode, modification time (ns since 1970), target of a link; a file's
-    # content comes as a descriptor.
-    Edit = tuple[int, bytes, Literal["file", "symlink", "directory", "absent"], int, int, bytes]
+    # Number, path below the workspace, kind, mode, modification time (ns since 1970), target of a link, and whether a
+    # file is written that has this content already; the content comes as a descriptor.
+    Edit = tuple[int, bytes, Literal["file", "symlink", "directory", "absent"], int, int, bytes, bool]
 
 _CHUNK = 1 << 20
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -72,7 +72,7 @@ def _run_helper(connection: int, workspace: bytes) -> NoReturn:
 
 def make_edit(top: int, edit: Edit, content: int) -> None:
     """Make one edit below the directory `top`; what is already as it is to be is left alone. Raises OSError."""
-    _, path, kind, mode, modified_ns, target = edit
+    _, path, kind, mode, modified_ns, target, is_forced = edit
     directory, _, name = path.rpartition(b"/")
     try:
         parent = _open_parent(top, directory, creates=kind != "absent")
@@ -85,7 +85,7 @@ def make_edit(top: int, edit: Edit, content: int) -> None:
             _make_directory(parent, name, mode)
         elif kind == "symlink":
             _make_link(parent, name, target)
-        else:
+        elif is_forced or not _is_same_file(parent, name, mode, content):
             _write_file(parent, name, (mode, modified_ns), content)
     finally:
         os.close(parent)
@@ -154,10 +154,7 @@ def _make_link(parent: int, name: bytes, target: bytes) -> None:
 def _write_file(parent: int, name: bytes, status: tuple[int, int], content: int) -> None:
     """Write a file beside its place, and move it there: nobody reads half of it."""
     mode, modified_ns = status
-    before = _find_mode(parent, name)
-    if stat.S_ISREG(before) and stat.S_IMODE(before) == mode and _has_content(parent, name, content):
-        return
-    if stat.S_ISDIR(before):
+    if stat.S_ISDIR(_find_mode(parent, name)):
         _remove(parent, name)
     temporary = b".edit-%d~" % os.getpid()
     writer = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600, dir_fd=parent)
@@ -170,6 +167,11 @@ def _write_file(parent: int, name: bytes, status: tuple[int, int], content: int)
     finally:
         os.close(writer)
     os.rename(temporary, name, src_dir_fd=parent, dst_dir_fd=parent)
+
+
+def _is_same_file(parent: int, name: bytes, mode: int, content: int) -> bool:
+    before = _find_mode(parent, name)
+    return stat.S_ISREG(before) and stat.S_IMODE(before) == mode and _has_content(parent, name, content)
 
 
 def _has_content(parent: int, name: bytes, content: int) -> bool:

@@ -50,7 +50,8 @@ class EditChannel:
                 if edit.kind == "file":
                     descriptors.append(os.open(edit.source, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC))
             self._count += 1
-            packet = (self._count, to_os_name(edit.path), edit.kind, mode, modified_ns, os.fsencode(edit.target))
+            path, target = to_os_name(edit.path), os.fsencode(edit.target)
+            packet = (self._count, path, edit.kind, mode, modified_ns, target, edit.is_forced)
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
             self._ours.sendmsg([marshal.dumps(packet)], rights)
         finally:
