@@ -12,6 +12,9 @@ from core.protocol.models import ModelChoice, ProviderStatus
 from core.protocol.queries import (
     ContextItem,
     ContextProblem,
+    JobInfo,
+    JobsAnswer,
+    JobsQuery,
     LoadedSkill,
     MemoryAnswer,
     MemoryNote,
@@ -338,3 +341,28 @@ def test_the_answer_to_a_side_question(looks, size):
         for number, question in enumerate(("Who calls it?", "Where are we, and what comes next?"))
     ]
     assert looks([*recorded.opening(), *questions], size, keys=["slash", *"btw", "enter"])
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_ports_of_commands(looks, size):
+    ports = (
+        e.OpenPort(port=5173, command="node node_modules/.bin/vite --host", address="http://localhost:5173"),
+        e.OpenPort(port=8000, command="/usr/bin/python3 -m http.server"),
+    )
+    assert looks([*recorded.opening(), e.PortsChanged(ports=ports)], size, keys=(*"/ports", "enter"))
+
+
+@pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 16)], ids=lambda size: f"{size[0]}x{size[1]}")
+def test_the_jobs_with_output_and_changes(looks, size):
+    job = JobInfo(
+        id="job_1",
+        command="npm run dev",
+        directory=".",
+        duration_ms=65_000,
+        output="\n".join(f"[vite] page reload {number}.html" for number in range(9)),
+        changed=("dist/app.js",),
+        changed_count=1,
+        missed_count=3,
+    )
+    events = [*recorded.opening(), e.JobStarted(id="job_1", call="c", command="npm run dev")]
+    assert looks(events, size, keys=(*"/jobs", "enter"), answers={JobsQuery: JobsAnswer(jobs=(job,))})
