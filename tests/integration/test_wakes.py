@@ -150,6 +150,75 @@ async def test_a_command_that_the_user_stops_wakes_nobody(tmp_path):
         assert len(model.requests) == 2
 
 
+@pytest.mark.parametrize("mode", ["agent", "plan", "ask", "debug"])
+async def test_a_command_that_fails_wakes_the_agent_once_in_each_mode(tmp_path, mode):
+    failing = command("read line; exit 3", is_background=True, timeout=0)
+    opening = cmd.SessionOpen(mode=mode)
+    answers = [says(text) for text in ("It runs.", *(["No plan is needed."] if mode == "plan" else []), "It failed.")]
+    async with woken(tmp_path, failing, *answers, opening=opening) as (engine, session, model):
+        await run_turn(engine, session)
+        before = engine.state(session).seq
+        end_job(engine, session)
+        await read_turn(engine, session, before)
+        await engine._sessions[session].turn_slot.wait_free()
+        await engine.wait_idle(session)
+        assert [(entry.cause, entry.mode) for entry in engine.state(session).turns] == [("prompt", mode), ("job", mode)]
+        assert "exit code 3" in list_texts(model.requests[-1])[-1]
+        assert len(model.requests) == 1 + len(answers)
+
+
+async def test_commands_that_end_at_once_wake_the_agent_once(tmp_path):
+    job = ("run_terminal_cmd", {"command": "read line", "is_background": True, "timeout": 0})
+    both = calls(job, job)
+    async with woken(tmp_path, both, says("They run."), says("Both have ended.")) as (engine, session, _):
+        await run_turn(engine, session)
+        before = engine.state(session).seq
+        end_job(engine, session)
+        end_job(engine, session, "job_2")
+        seen = []
+        while sum(isinstance(event, ev.JobEnded) for event in seen) < 2 or not isinstance(seen[-1], ev.TurnFinished):
+            seen += await read_until(engine, session, ev.TurnFinished, after=before + len(seen))
+        wakes = [entry.prompt for entry in engine.state(session).turns if entry.cause == "job"]
+        assert wakes
+        assert all("\n".join(wakes).count(f"{name} ended") <= 1 for name in ("job_1", "job_2"))
+
+
+async def test_where_the_user_types_the_commands_nothing_wakes_the_agent(tmp_path):
+    async with woken(tmp_path, JOB, says("It runs.")) as (engine, session, model):
+        await run_turn(engine, session)
+        await submit(engine, cmd.PolicySet(session=session, policy="human"))
+        before = engine.state(session).seq
+        end_job(engine, session)
+        await read_until(engine, session, ev.JobEnded, after=before)
+        await engine.wait_idle(session)
+        assert len(model.requests) == 2
+
+
+async def test_a_command_that_ends_while_something_else_has_the_turn_leaves_that_to_be_stopped(tmp_path):
+    async with woken(tmp_path, JOB, says("It runs."), says("It has ended.")) as (engine, session, _):
+        await run_turn(engine, session)
+        slot = engine._sessions[session].turn_slot
+        await slot.wait_free()
+        async with slot.reserve():
+            slot.start(asyncio.Event().wait())  # as a compaction, which is no turn of the conversation
+        before = engine.state(session).seq
+        end_job(engine, session)
+        await read_until(engine, session, ev.JobEnded, after=before)
+        await submit(engine, cmd.TurnInterrupt(session=session))
+        await read_turn(engine, session, before)
+        assert [entry.cause for entry in engine.state(session).turns] == ["prompt", "job"]
+
+
+async def test_a_session_that_ends_its_command_closes_with_the_engine(tmp_path):
+    async with woken(tmp_path, JOB, says("It runs.")) as (engine, session, model):
+        await run_turn(engine, session)
+        closed = engine._sessions[session]
+        assert isinstance(await engine.submit(cmd.SessionClose(session=session)), cmd.Ack)
+        await engine.close()
+        assert [event.ended for event in closed.state.unreported_commands.values()] == ["stopped"]
+        assert len(model.requests) == 2
+
+
 async def test_a_session_that_was_closed_tells_what_its_command_printed(tmp_path):
     chatty = command("echo first; echo second; read line", is_background=True, timeout=1)
     async with woken(tmp_path, chatty, says("It runs.")) as (engine, session, _):
@@ -318,6 +387,11 @@ def run(tmp_path, monkeypatch, capsys):
 def test_the_command_line_runs_a_loop_and_prints_every_answer(run):
     code, model, output = run(says("One."), prompt="Check it", loop=10, when="echo x", runs=1)
     assert (code, len(model.requests), output.split()) == (ExitCode.DONE, 1, ["One."])
+
+
+def test_the_command_line_ends_with_its_turn_and_waits_for_no_background_command(run):
+    code, model, output = run(JOB, says("It runs."), says("It has ended."), prompt="Do it")
+    assert (code, len(model.requests), output.split()) == (ExitCode.DONE, 2, ["It", "runs."])
 
 
 def test_the_prompt_begins_a_loop_by_its_first_word(run):

@@ -46,7 +46,10 @@ class SessionTasks:
         self._is_closed = False
 
     def schedule(self, effect: Effect) -> None:
-        """Queue an effect after those accepted before it. It starts at the caller's next await at the earliest."""
+        """Queue an effect after those accepted before it. It starts at the caller's next await at the earliest. Once no
+        more effects run, it is dropped: whoever waits for the queue would wait for it."""
+        if self._is_closed:
+            return
         if self._worker is None:
             self._worker = self.others.start(self._run_effects(), name="effects")
         self._effects.put_nowait(effect)
@@ -55,6 +58,9 @@ class SessionTasks:
         while not self._is_closed:
             await self._run_guarded(await self._effects.get())
             await asyncio.sleep(0)  # a turn that the effect began starts before the next effect, which may address it
+            self._effects.task_done()
+        while not self._effects.empty():  # accepted after the last one that runs
+            self._effects.get_nowait()
             self._effects.task_done()
 
     async def _run_guarded(self, work: Effect) -> None:

@@ -1,7 +1,8 @@
 """Start a turn when a background command has ended, so that the agent goes on with what waited for it.
 
 The user can switch it off (`commands.wake`). A turn that was stopped or has failed is not continued, nor one that has
-left a question open; and after a number of such turns in a row the next one waits for the user.
+left a question open; and after a number of such turns in a row the next one waits for the user. Where the user types
+the commands (the policy "human"), only their question calls the model.
 """
 
 from __future__ import annotations
@@ -27,21 +28,27 @@ def wake_on_job_ends(session: Session) -> None:
     """Let the agent of a session go on whenever a background command of its own has ended."""
 
     def observe(event: AnyEvent) -> None:
-        if isinstance(event, TurnFinished) or session.state.current_turn is None:
+        if session.turn_slot.is_running:
+            session.tasks.others.spawn(_wake_after_turn(session), name="wake")
+        else:
             session.tasks.schedule(partial(_wake, session))
 
     session.recorder.listeners.append(((JobEnded, TurnFinished), observe))
 
 
+async def _wake_after_turn(session: Session) -> None:
+    """Wake the agent when the turn has ended. An effect must not wait for that: those after it may stop the turn, or
+    answer what it asks."""
+    await session.turn_slot.wait_free()
+    session.tasks.schedule(partial(_wake, session))
+
+
 async def _wake(session: Session) -> None:
     """Start a turn if a background command has ended that the model does not know of yet, and nothing speaks against
     it."""
-    if session.state.current_turn is not None or not _can_wake(session):
+    if session.turn_slot.is_running or not _can_wake(session):
         return
-    await session.turn_slot.wait_free()  # the turn has finished, and its task is about to end
     jobs = list(_list_ended_jobs(session))
-    if not jobs or session.state.current_turn is not None:
-        return
     prompt = "\n".join(f"{job.id} ended: {job.command}" for job in jobs)
     with suppress(AgentTuiError):  # the user's own prompt was faster, or there is no model now
         await reserve_turn(session)
@@ -51,8 +58,8 @@ async def _wake(session: Session) -> None:
 
 def _can_wake(session: Session) -> bool:
     """Return True if the user wants such turns, and the last turn is one to go on with."""
-    state, options = session.state, session.services.options
-    if not (session.settings.commands.wake and options.wakes and options.interactive):
+    state, options, commands = session.state, session.services.options, session.settings.commands
+    if not (commands.wake and commands.policy != "human" and options.wakes and options.interactive):
         return False
     is_done = bool(state.turns) and state.turns[-1].reason == "done" and not (state.questions or state.approvals)
     return is_done and any(True for _ in _list_ended_jobs(session)) and _count_wakes(session) < MAX_WAKES
