@@ -251,7 +251,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("app.editor", "ctrl+g", "editor.external_editor", "Editor", "Write the prompt in $EDITOR"),
     ("app.rewind", "f5", "rewind.rewind", "Rewind…", "Rewind to an earlier prompt; Esc twice does too"),
     ("app.cancel", "ctrl+c", "chat.copy_or_clear", "Copy / clear", "Copy the selection, or clear the prompt"),
-    ("app.quit", "ctrl+q", "sessions.quit", "Quit", "Quit; asks first while a turn runs"),
+    ("app.quit", "ctrl+q", "sessions.quit", "Quit", "Quit; asks first while a turn or a job runs"),
     ("app.detach", "f10", "sessions.detach", "Detach", "Quit, but keep the work running; see attach"),
     ("prompt.send", "enter", "send", "Send", "Send; adds to the turn while one runs"),
     ("prompt.newline", "shift+enter,ctrl+j", "newline", "New line", "Start a new line"),

@@ -43,6 +43,13 @@ turns:
         tool_calls: [{name: run_terminal_cmd, arguments: {command: "true"}}]
       - Done with it.
 """
+WITH_JOB = """
+turns:
+  - steps:
+      - tool_calls: [{name: run_terminal_cmd, arguments: {command: "exec sleep 600", is_background: true, timeout: 0}}]
+      - It runs.
+  - steps: [It has ended.]
+"""
 
 
 @pytest.fixture
@@ -161,6 +168,29 @@ async def test_a_detached_session_goes_on_and_whoever_comes_back_answers_and_end
     await ended(screen.pid)
     assert list_running() == []
     assert not is_locked(SessionStore(project).sessions_path / session)
+
+
+async def test_a_background_command_of_a_detached_session_runs_until_whoever_comes_back_ends_it(project):
+    (project.parent / "script.yaml").write_text(WITH_JOB)
+    screen = await start(project)
+    session = await opened(screen)
+    view = SessionView(screen, session)
+    assert isinstance(await screen.submit(cmd.TurnSubmit(session=session, text="Serve it")), cmd.Ack)
+    await view.wait_until(lambda: bool(view.state.turns and view.state.turns[-1].reason))
+    assert list(view.state.jobs) == ["job_1"]
+    assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)
+    await screen.close()
+    assert screen.stays
+    back = await attach(session)
+    answer = await back.query(q.JobsQuery(session=session))
+    assert isinstance(answer, q.JobsAnswer)
+    assert [(job.id, job.ended) for job in answer.jobs] == [("job_1", "")]
+    again = SessionView(back, session)
+    assert isinstance(await back.submit(cmd.JobStop(session=session)), cmd.Ack)
+    await again.wait_until(lambda: again.state.job_count == 1 and not again.state.jobs)
+    assert [turn.cause for turn in again.state.turns] == ["prompt"]
+    await back.close()
+    await ended(screen.pid)
 
 
 async def test_a_screen_that_is_killed_takes_the_engine_along_but_for_what_another_screen_shows(project):

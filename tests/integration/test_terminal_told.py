@@ -23,6 +23,12 @@ turns:
             arguments:
               questions: [{id: q, prompt: "Red\\e]0;x\\a, or; blue?", options: [{id: r, label: R}, {id: b, label: B}]}]
 """
+FAILING_JOB = """
+turns:
+  - steps:
+      - tool_calls: [{name: run_terminal_cmd, arguments: {command: "sleep 1; exit 3", is_background: true, timeout: 0}}]
+      - It is so.
+"""
 TOLD = re.compile(rb"\x1b\](?:9|99|777);[^\x07\x1b]*\x07")
 Run = Callable[..., Terminal]
 
@@ -77,6 +83,15 @@ def test_a_terminal_without_the_focus_is_notified_in_its_own_form_when_a_turn_en
         ended_turn(terminal)
         reads(terminal, told)
         assert b"".join(find_told(terminal)) == told
+
+
+def test_a_terminal_without_the_focus_is_notified_when_a_background_command_ends(run):
+    config = "[commands]\nwake = false\n"
+    with run(script=FAILING_JOB, config_text=config, TERM_PROGRAM="iTerm.app") as terminal:
+        ended_turn(terminal)
+        reads(terminal, b": job_1 failed (exit code 3): sleep 1; exit 3\x07")
+        terminal.wait_for(lambda _: b"job_1 failed" in terminal.text())
+        assert sum(b"job_1" in sequence for sequence in find_told(terminal)) == 1
 
 
 def test_a_terminal_with_the_focus_is_not_notified(run):

@@ -15,6 +15,7 @@ from core.errors import ConfigError
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
+from core.transports.engine_host import share_engine
 from core.transports.http.access import Grant
 from core.transports.http.session_routes import find_needed_grant
 from tests.support.agent_case import DirectedModel, Step, calls, says
@@ -207,6 +208,20 @@ async def test_a_command_that_ends_while_something_else_has_the_turn_leaves_that
         await submit(engine, cmd.TurnInterrupt(session=session))
         await read_turn(engine, session, before)
         assert [entry.cause for entry in engine.state(session).turns] == ["prompt", "job"]
+
+
+async def test_a_detached_session_keeps_its_command_and_goes_on_when_that_ends(tmp_path):
+    async with woken(tmp_path, JOB, says("It runs."), says("It has ended.")) as (engine, session, _):
+        screen = share_engine(engine)
+        assert isinstance(await screen.submit(cmd.SessionResume(session=session)), cmd.Ack)
+        await run_turn(engine, session)
+        assert isinstance(await screen.submit(cmd.SessionDetach(session=session)), cmd.Ack)
+        assert list(engine.state(session).jobs) == ["job_1"]
+        before = engine.state(session).seq
+        end_job(engine, session)
+        await read_turn(engine, session, before)
+        assert [entry.cause for entry in engine.state(session).turns] == ["prompt", "job"]
+        await screen.close()
 
 
 async def test_a_session_that_ends_its_command_closes_with_the_engine(tmp_path):

@@ -16,6 +16,7 @@ from core.state.fold import SHARED_STEPS, apply_event
 from core.state.goals import format_check, format_end
 from core.state.loops import format_loop
 from core.text.counting import count
+from tui.background_commands import describe_end
 from tui.state.transcript import NOTHING, Topic, Topics, TranscriptState
 from tui.state.view import MAX_LIVE_RECORDS, ModelWait, PendingRetry, QuestionLocation, Resumption, ViewState
 
@@ -65,6 +66,8 @@ def _start_turn(view: ViewState, envelope: events.Envelope, event: events.TurnSt
     if not view.changes and not view.bulks:
         view.review_verdicts.clear()
     view.steering.returned.clear()
+    if event.cause == "prompt":
+        view.job_ends.clear()
     if event.cause == "job":
         view.transcript.add_notice(envelope, "The agent goes on: a background command has ended.")
     else:
@@ -240,8 +243,9 @@ def _set_background(view: ViewState, _: events.Envelope, event: events.Backgroun
 
 
 def _end_job(view: ViewState, envelope: events.Envelope, event: events.JobEnded) -> None:
-    end = f"exit code {event.exit_code}" if event.exit_code is not None else event.ended.replace("_", " ")
-    view.transcript.add_notice(envelope, f"{event.id} ended: {event.command}", hint=f"{end}; {event.effects}")
+    view.job_ends[event.id] = event
+    text, hint = f"{event.id} ended: {event.command}", f"{describe_end(event)}; {event.effects}"
+    view.transcript.add_notice(envelope, text, hint=hint, level="warning" if event.is_failure else "info")
 
 
 def _set_model(view: ViewState, _: events.Envelope, event: events.ModelChanged) -> None:
@@ -259,6 +263,7 @@ def _set_todos(view: ViewState, _: events.Envelope, event: events.TodoChanged) -
 
 def _show_repair(view: ViewState, envelope: events.Envelope, event: events.SessionResumed) -> Topics | None:
     view.loss, view.resumed = "", Resumption(envelope.at, envelope.at - view.updated)
+    view.job_ends.clear()
     if event.repaired:
         view.transcript.add_notice(envelope, event.repaired)
     return None if event.repaired else NOTHING

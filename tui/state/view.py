@@ -107,7 +107,8 @@ class ViewState(SessionState):
     background agents; `commits`: the current commit; `stale_receipts`: turns whose receipt is outdated;
     `verifying`: the check that is being repeated, "" = none, and `verifying_line` its last output; `proving`: the
     proof that runs, None = none does; `loss`: why the session is no longer stored, "" = it is; `asides`: side
-    questions by id, in order; `resumed`: None = it was not resumed."""
+    questions by id, in order; `resumed`: None = it was not resumed; `job_ends`: the background commands that ended
+    since the last prompt, by id."""
 
     transcript: TranscriptState = field(default_factory=TranscriptState)
     steering: SteeringQueue = field(default_factory=SteeringQueue)
@@ -135,6 +136,7 @@ class ViewState(SessionState):
     loss: str = ""
     asides: dict[str, AsideState] = field(default_factory=dict)
     resumed: Resumption | None = None
+    job_ends: dict[str, events.JobEnded] = field(default_factory=dict)
 
     def show_verification(self, _: events.Envelope, event: events.VerificationProgressed) -> None:
         """Update the progress of a repeated check."""

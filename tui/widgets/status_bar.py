@@ -21,6 +21,7 @@ from core.modes import Mode
 from core.protocol.messages import Usage
 from core.text.counting import count
 from core.text.display_names import shorten_model
+from tui.background_commands import describe_job_end
 from tui.index_progress import describe_progress, format_progress
 from tui.keymap import format_first_key, get_keymap
 from tui.quantities import format_count
@@ -138,6 +139,10 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
         label = f"port {listening[0].port}" if len(listening) == 1 else count("port", len(listening))
         numbers = ", ".join(str(port.port) for port in listening[:8])
         yield StatusFact(4, [(label, MUTED)], f"Servers of the agent listen at {numbers}", "/ports")
+    if failures := [event for event in state.job_ends.values() if event.is_failure]:
+        words = f"{failures[0].id} failed" if len(failures) == 1 else f"{len(failures)} jobs failed"
+        description = "; ".join(map(describe_job_end, failures))
+        yield StatusFact(5, [(words, "$error")], description, "/jobs")
     yield from _list_long_work(state)
     if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
         description = f"{count('background agent', working)} running"

@@ -198,6 +198,11 @@ class JobEnded(IdEvent, frozen=True, kw_only=True, tag="job.ended"):
     is_cut: bool = False
     spilled: str = ""
 
+    @property
+    def is_failure(self) -> bool:
+        """True if it did not end as it should, and nobody stopped it."""
+        return self.ended != "stopped" and self.exit_code != 0
+
 
 class CommandRan(IdEvent, frozen=True, kw_only=True, tag="command.ran"):
     """A command that the user typed. `output`: its head and tail, as the model will be sent it."""

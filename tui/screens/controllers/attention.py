@@ -1,7 +1,7 @@
 """The controller of the user's attention: the window's title, the tab's progress, and notifications.
 
-Every question and every end of a turn causes one notification, unless this window has the focus. Title and progress
-show the same state as the status bar.
+Every question and every end of a turn causes one notification, unless this window has the focus; every end of a
+background command, unless the conversation is visible, too. Title and progress show the same state as the status bar.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from typing import Final, NamedTuple
 from textual.content import Content
 from textual.widgets import Static
 
+from core.protocol.events import JobEnded
 from core.protocol.queries.sessions import NotificationSettings
 from core.protocol.renames import list_changes
 from core.state.recap import describe_absence, describe_resume
 from core.text.counting import count
+from tui.background_commands import describe_job_end
 from tui.block import TranscriptBlock
 from tui.screens.controller import Controller, ScreenContext, in_worker
 from tui.state import ViewState
@@ -96,6 +98,7 @@ class AttentionController(Controller):
         self._capabilities = detect_capabilities()
         self._situation = Situation()
         self._known_questions: frozenset[str] | None = None
+        self._known_job_ends: frozenset[str] = frozenset()
         self._left_at = 0  # ms; 0 = the user is here
         self._is_adopted = False
         self._resumed_at = 0  # the resumption that was told of last
@@ -145,6 +148,7 @@ class AttentionController(Controller):
         state = self.context.state
         question_keys = frozenset((*state.approvals, *state.questions))
         known_keys, self._known_questions = self._known_questions, question_keys
+        known_job_ends, self._known_job_ends = self._known_job_ends, frozenset(state.job_ends)
         self._show()
         if before.is_working != self._situation.is_working and self._situation.is_working:
             self._announce("The agent is working.")
@@ -152,10 +156,25 @@ class AttentionController(Controller):
             known_keys is None or not self.context.bridge.caught_up.is_set()
         ):  # replayed events of an old session are no news
             return
+        self._report_job_ends([event for name, event in state.job_ends.items() if name not in known_job_ends])
         if new := question_keys - known_keys:
             self._notify(self._describe_question(new))
         elif before.is_working and not self._situation.is_working and not self._situation.questions:
             self._notify(" · ".join(filter(None, ("Done", self._situation.describe()))))
+
+    def _report_job_ends(self, ends: list[JobEnded]) -> None:
+        """Notify the user of background commands that have ended by themselves; of failures on the screen, too, where a
+        pane may cover the conversation."""
+        for event in ends:
+            if event.is_failure:
+                self.context.notify_user(f"{describe_job_end(event)}.", "/jobs shows its output.", is_error=True)
+            if event.ended != "stopped":
+                self._notify(describe_job_end(event), is_shown=self._is_conversation_visible)
+
+    @property
+    def _is_conversation_visible(self) -> bool:
+        screen = self.context.screen
+        return screen.app.screen is screen and screen.query_one("#centre").display
 
     def _describe_question(self, new: frozenset[str]) -> str:
         state = self.context.state
@@ -183,10 +202,12 @@ class AttentionController(Controller):
         if self.settings.progress:
             terminal.show_progress(self._situation.progress)
 
-    def _notify(self, body: str) -> None:
+    def _notify(self, body: str, *, is_shown: bool = True) -> None:
+        """Notify the user. `is_shown`: someone who looks at the terminal sees it there."""
         self._announce(f"{body}.")
         settings, title = self.settings, self._format_title()
-        if settings.when == "never" or (settings.when == "unfocused" and self.context.screen.app.app_focus):
+        is_seen = is_shown and self.context.screen.app.app_focus
+        if settings.when == "never" or (settings.when == "unfocused" and is_seen):
             return
         if (terminal := self._terminal) is not None:
             terminal.write_sequence(format_notification(settings.terminal, title, body, self._capabilities))

@@ -16,6 +16,7 @@ from core.text.counting import count
 from core.text.display_names import shorten_model
 from tui.chat.prompt import Prompt
 from tui.chat.transcript import Transcript
+from tui.dialogs.leaving import build_quit_question, build_switch_question
 from tui.dialogs.pages import ConfirmDialog
 from tui.dialogs.picker import PickerDialog, PickerOption
 from tui.notices import format_pending_notice
@@ -202,9 +203,12 @@ class SessionController(Controller):
             self.context.notify_user("You are in a fork now.", hint)
 
     async def _switch(self, command: commands.SessionOpen | commands.SessionResume | commands.SessionFork) -> None:
-        """Open another session in this window, unless a turn runs."""
+        """Open another session in this window, unless a turn runs, or the user keeps what the session runs."""
         if self.context.state.is_running:
             self.context.notify_user("A turn is running.", "Stop it with Esc first.", is_error=True)
+            return
+        question = build_switch_question(self.context.state)
+        if question is not None and not await self.context.ask(question):
             return
         reply = await self.context.bridge.switch(command)
         if isinstance(reply, commands.Reject):
@@ -228,8 +232,10 @@ class SessionController(Controller):
     # Leaving
 
     def action_detach(self, _: str = "") -> None:
-        """Quit while the session continues, after asking about unsaved text of the plan."""
-        if self._plan.is_writing:
+        """Quit while the session continues, after asking about unsaved text of the plan; no question is asked
+        twice."""
+        is_asked = self._question in self.context.screen.app.screen_stack
+        if self._plan.is_writing and not is_asked:
             self._plan.ask_to_discard("stay", self._detach)
         else:
             self._detach()
@@ -249,13 +255,13 @@ class SessionController(Controller):
         if self._question in self.context.screen.app.screen_stack:
             return
         if self._plan.is_writing:
-            self._question = self._plan.ask_to_discard("stay", self._stop_turn)
+            self._question = self._plan.ask_to_discard("stay", self._stop_work)
         else:
-            self._stop_turn()
+            self._stop_work()
 
-    def _stop_turn(self) -> None:
-        if self.context.state.is_running and self.context.state.client_count < 2:
-            self._question = dialog = ConfirmDialog("A turn is running. Stop it and quit?", "stop and quit")
+    def _stop_work(self) -> None:
+        if (dialog := build_quit_question(self.context.state)) is not None:
+            self._question = dialog
             self.context.confirm(dialog, self._exit)
         else:
             self._exit()

@@ -228,6 +228,8 @@ class ProcessController(Controller):
 
         actions = JobActions(stop=self._stop_job, take=self._take_in, restart=self._restart_job)
         await self.context.ask(JobsDialog(jobs, self._load_jobs, actions))
+        self.context.state.job_ends.clear()  # they were seen
+        self.context.bridge.batches.add(frozenset({"status"}))
 
     async def _load_jobs(self) -> tuple[queries.JobInfo, ...]:
         answer = await self.context.query(queries.JobsQuery(), queries.JobsAnswer)
