@@ -49,6 +49,12 @@ def end_job(engine, session: str, name: str = "job_1") -> None:
     engine._sessions[session].terminal.jobs.send(name, "it\n")
 
 
+async def rest(engine, session: str) -> None:
+    """Wait until nothing is to be done, and a turn that was begun thereby has ended."""
+    await engine.wait_idle(session)
+    await engine._sessions[session].turn_slot.wait_free()
+
+
 async def read_turn(engine, session: str, after: int) -> list:
     """The events of the next turn after an event."""
     events = await read_until(engine, session, ev.TurnFinished, after=after)
@@ -110,7 +116,7 @@ async def test_nothing_wakes_it_where_that_is_off_or_a_question_is_open(tmp_path
         await read_until(engine, session, kind, after=before)
         end_job(engine, session)
         await read_until(engine, session, ev.JobEnded, after=before)
-        await engine.wait_idle(session)
+        await (rest(engine, session) if kind is ev.TurnFinished else engine.wait_idle(session))
         assert len(model.requests) == 2
         assert list(engine.state(session).unreported_commands) == ["job_1"]
 
@@ -121,7 +127,7 @@ async def test_nothing_wakes_it_for_a_client_that_shows_no_such_turn(tmp_path):
         before = engine.state(session).seq
         end_job(engine, session)
         await read_until(engine, session, ev.JobEnded, after=before)
-        await engine.wait_idle(session)
+        await rest(engine, session)
         assert len(model.requests) == 2
 
 
@@ -136,7 +142,7 @@ async def test_after_five_turns_in_a_row_the_next_one_waits_for_the_user(tmp_pat
         before = engine.state(session).seq
         end_job(engine, session, "job_6")
         await read_until(engine, session, ev.JobEnded, after=before)
-        await engine.wait_idle(session)
+        await rest(engine, session)
         assert len(engine.state(session).turns) == 6
         assert len(model.requests) == 12
 
@@ -147,7 +153,7 @@ async def test_a_command_that_the_user_stops_wakes_nobody(tmp_path):
         before = engine.state(session).seq
         await submit(engine, cmd.JobStop(session=session))
         await read_until(engine, session, ev.JobEnded, after=before)
-        await engine.wait_idle(session)
+        await rest(engine, session)
         assert len(model.requests) == 2
 
 
@@ -161,8 +167,8 @@ async def test_a_command_that_fails_wakes_the_agent_once_in_each_mode(tmp_path, 
         before = engine.state(session).seq
         end_job(engine, session)
         await read_turn(engine, session, before)
-        await engine._sessions[session].turn_slot.wait_free()
-        await engine.wait_idle(session)
+        await rest(engine, session)
+        await rest(engine, session)  # what the end of the turn began
         assert [(entry.cause, entry.mode) for entry in engine.state(session).turns] == [("prompt", mode), ("job", mode)]
         assert "exit code 3" in list_texts(model.requests[-1])[-1]
         assert len(model.requests) == 1 + len(answers)
@@ -191,7 +197,7 @@ async def test_where_the_user_types_the_commands_nothing_wakes_the_agent(tmp_pat
         before = engine.state(session).seq
         end_job(engine, session)
         await read_until(engine, session, ev.JobEnded, after=before)
-        await engine.wait_idle(session)
+        await rest(engine, session)
         assert len(model.requests) == 2
 
 
