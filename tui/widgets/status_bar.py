@@ -132,6 +132,15 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
         yield StatusFact(4, [(f"{state.client_count} clients", MUTED)], description)
     if (indexing := format_progress(state.index))[0]:
         yield StatusFact(1, [indexing], f"Project index: {describe_progress(state.index)}", "/index")
+    yield from _list_jobs(state)
+    yield from _list_long_work(state)
+    if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
+        description = f"{count('background agent', working)} running"
+        yield StatusFact(3, [(f"{working} in background", MUTED)], description, "/background")
+
+
+def _list_jobs(state: ViewState) -> Iterator[StatusFact]:
+    """Yield the background commands, those that have failed, and the ports at which commands listen."""
     if state.jobs:
         description = f"{count('command', len(state.jobs))} in the background"
         yield StatusFact(3, [(count("job", len(state.jobs)), MUTED)], description, "/jobs")
@@ -143,10 +152,6 @@ def _list_surroundings(state: ViewState) -> Iterator[StatusFact]:
         words = f"{failures[0].id} failed" if len(failures) == 1 else f"{len(failures)} jobs failed"
         description = "; ".join(map(describe_job_end, failures))
         yield StatusFact(5, [(words, "$error")], description, "/jobs")
-    yield from _list_long_work(state)
-    if working := sum(agent.state in {"queued", "running", "waiting"} for agent in state.background):
-        description = f"{count('background agent', working)} running"
-        yield StatusFact(3, [(f"{working} in background", MUTED)], description, "/background")
 
 
 def _list_long_work(state: ViewState) -> Iterator[StatusFact]:
