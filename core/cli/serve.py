@@ -142,12 +142,10 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     defaults = EngineOptions(preload=False, program=arguments.program, wakes=False)
     engines = Engines(defaults, lambda path, options: share_engine(Engine(path, options=options, models=models)))
     agents = AgentAccess(arguments.directory, arguments.program)
-    terminals = Terminals(arguments.program) if arguments.has_page else None
-    gates = server.build_gates(endpoint) if arguments.has_page else None
-    service = HttpService(engines, arguments.directory, agents, terminals=terminals, gates=gates)
-    application = build_application(service, rules)
+    page = (Terminals(arguments.program), server.build_gates(endpoint)) if arguments.has_page else (None, None)
+    service = HttpService(engines, arguments.directory, agents, terminals=page[0], gates=page[1])
     serving = server.HttpServer(
-        listening, application, engines=engines, listen_address=endpoint, on_ready=announce, gates=gates
+        listening, build_application(service, rules), listen_address=endpoint, service=service, on_ready=announce
     )
     try:
         asyncio.run(serving.run())

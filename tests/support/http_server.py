@@ -67,7 +67,7 @@ async def serving(project: Path, models: ModelAccess | None = None, **rule_optio
     rules = build_rules(place, port, TOKENS, **rule_options)
     ready = asyncio.Event()
     application = build_application(service, rules)
-    server = HttpServer(listening, application, engines=engines, listen_address=place, on_ready=ready.set, gates=gates)
+    server = HttpServer(listening, application, service=service, listen_address=place, on_ready=ready.set)
     running = asyncio.create_task(server.run())
     await ready.wait()
     try:

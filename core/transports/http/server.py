@@ -24,10 +24,10 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from core.errors import ConfigError
-from core.transports.engines import Engines
 from core.transports.http.access import AccessRules, Tokens
 from core.transports.http.app import PAGE_PATHS
 from core.transports.http.port_gates import PortGates
+from core.transports.http.service import HttpService
 from core.transports.http.web_routes import TERMINALS
 
 HEADER_LIMIT: Final = 15.0  # seconds until the headers of a request are complete
@@ -166,13 +166,11 @@ class HttpServer:
         listening: socket.socket,
         application: ASGIApp,
         *,
-        engines: Engines,
+        service: HttpService,
         listen_address: ListenAddress,
         on_ready: Callable[[], None],
-        gates: PortGates | None = None,
     ) -> None:
-        self._listening, self._engines, self._place = listening, engines, listen_address
-        self._gates = gates
+        self._listening, self._service, self._place = listening, service, listen_address
         config = uvicorn.Config(
             application,
             http=GuardedProtocol,
@@ -191,7 +189,7 @@ class HttpServer:
             ssl_certfile=listen_address.certificate,
             ssl_keyfile=listen_address.key,
         )
-        self._server = _Server(config, on_ready, engines.close)
+        self._server = _Server(config, on_ready, service.engines.close)
 
     async def run(self) -> None:
         """Serve until a signal or `stop`; then close the engines. Those that open while the last requests end are
@@ -199,9 +197,9 @@ class HttpServer:
         try:
             await self._server.serve(sockets=[self._listening])
         finally:
-            if self._gates is not None:
-                await self._gates.close()
-            await self._engines.close()
+            if self._service.gates is not None:
+                await self._service.gates.close()
+            await self._service.engines.close()
             if self._place.socket_path is not None:
                 self._place.socket_path.unlink(missing_ok=True)
 
