@@ -7,6 +7,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -132,20 +133,18 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
     )
     url = "" if endpoint.socket_path is not None else server.build_url(endpoint, port)
     access.save_tokens(path, tokens, url=url, socket=str(endpoint.socket_path or ""))
-
-    def announce() -> None:
-        address = f"{url}#{tokens.approve}" if url else f"unix:{endpoint.socket_path}"
-        sys.stdout.write(f"{address}\n")
-        sys.stdout.flush()
-        sys.stderr.write(f"Serving {arguments.directory}. The tokens (read, drive, approve) are in {path}.\n")
-
+    address = f"{url}#{tokens.approve}" if url else f"unix:{endpoint.socket_path}"
     defaults = EngineOptions(preload=False, program=arguments.program, wakes=False)
     engines = Engines(defaults, lambda path, options: share_engine(Engine(path, options=options, models=models)))
     agents = AgentAccess(arguments.directory, arguments.program)
     page = (Terminals(arguments.program), server.build_gates(endpoint)) if arguments.has_page else (None, None)
     service = HttpService(engines, arguments.directory, agents, terminals=page[0], gates=page[1])
     serving = server.HttpServer(
-        listening, build_application(service, rules), listen_address=endpoint, service=service, on_ready=announce
+        listening,
+        build_application(service, rules),
+        listen_address=endpoint,
+        service=service,
+        on_ready=partial(_announce, address, str(arguments.directory), path),
     )
     try:
         asyncio.run(serving.run())
@@ -153,6 +152,13 @@ def run(arguments: ServeArguments, *, models: ModelAccess | None = None) -> int:
         if arguments.token_file is None:
             path.unlink(missing_ok=True)
     return ExitCode.DONE
+
+
+def _announce(address: str, directory: str, token_file: Path) -> None:
+    """Print the address, which other programs read, and say where the tokens are."""
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+    sys.stderr.write(f"Serving {directory}. The tokens (read, drive, approve) are in {token_file}.\n")
 
 
 def _choose_token_file(arguments: ServeArguments) -> Path:
