@@ -14,6 +14,7 @@ import marshal
 import os
 import select
 import signal
+import stat
 
 from core.sandbox.inside import (
     directory_renames,
@@ -115,7 +116,8 @@ def _drop_rights(message: NamespaceLaunch) -> None:
         os.setgroups([])
     if message["owner"]:
         for stream in (0, 1, 2):
-            os.fchown(stream, *message["owner"])
+            if stat.S_ISFIFO(os.fstat(stream).st_mode):  # not /dev/null, which is the machine's
+                os.fchown(stream, *message["owner"])
         kernel.become_user(*message["owner"])
     kernel.drop_capabilities()
 
