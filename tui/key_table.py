@@ -167,6 +167,7 @@ DIALOG_ROWS: Final[tuple[Row, ...]] = (
     ("consent.up", "k,up,pageup", "scroll(-1)", "Up", "Scroll up"),
     ("consent.right", "right", "shift(1)", "Scroll right", "Scroll right half a pane; › marks longer lines"),
     ("consent.left", "left", "shift(-1)", "Scroll left", "Scroll left half a pane"),
+    ("consent.wrap", "z", "toggle_wrap", "Wrap", "Wrap long changed lines, or cut them"),
     ("patch.next_file", "]", "move_file(1)", "Next file", "Next file in the patch"),
     ("patch.previous_file", "[", "move_file(-1)", "Previous file", "Previous file in the patch"),
     ("patch.copy", "y", "copy", "Copy", "Copy the whole patch"),
@@ -339,6 +340,7 @@ _ROWS: Final[tuple[Row, ...]] = (
     ("review.news", "semicolon", "show_news", "What is new", "List only what is new since you last looked"),
     ("review.filter", "/", "filter", "Filter", "Filter the list by words"),
     ("review.split", "v", "toggle_columns", "Columns", "One column or two; two may take the whole window"),
+    ("review.wrap", "z", "toggle_wrap", "Wrap", "Wrap long changed lines, or cut them; arrows scroll what is cut"),
     ("review.editor", "o", "editor.open_here", "Open in editor", "Edit this hunk in $EDITOR; your edits come back"),
     ("review.open", "O", "open_file", "Show file", "Show the file at this hunk"),
     (

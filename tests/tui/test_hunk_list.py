@@ -13,9 +13,9 @@ from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, TESTS, ReviewAp
 from tests.tui.test_review import resolved, settle, without
 from tui.review import messages
 from tui.review.change_list import ChangeList
+from tui.review.descriptions import NOT_ASKED_FOR
 from tui.review.diff.view import DiffView
 from tui.review.hunk_rows import HunkOrder
-from tui.review.pane import NOT_ASKED_FOR
 from tui.review.proof_view import ReviewProof
 
 TITLES = ["never ran", "runs, nothing notices", "used, not checked", "checked", "test"]

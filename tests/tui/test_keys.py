@@ -61,7 +61,7 @@ def test_a_keymap_with_an_unknown_id_is_told_and_the_rest_is_kept():
         ({"review.accept": "ctrl+foo"}, ("no key is called 'ctrl+foo'",)),
         ({"review.accept": "r"}, ("r is also the key of review.reject (Reject)", "“Review”")),
         ({"review.accept": "ctrl+p"}, ("ctrl+p is also the key of app.palette",)),
-        ({"review.accept": "z", "review.reject": "z"}, ("z is also the key of review.reject",)),
+        ({"review.accept": "h", "review.reject": "h"}, ("h is also the key of review.reject",)),
     ],
 )
 def test_what_is_wrong_with_a_keymap_is_told_once_with_what_to_do(keymap, words):

@@ -383,7 +383,7 @@ async def test_changes_that_come_faster_than_they_can_be_shown_leave_no_question
 async def test_the_mark_of_a_line_that_goes_on_is_not_covered_by_the_scrollbar():
     app = ReviewApp()
     async with app.run_test(size=(60, 16)) as pilot:
-        view = await settle(pilot, "j", "j")
+        view = await settle(pilot, "z", "j", "j")
         assert view.show_vertical_scrollbar
         cut = [line for line in text_of(view).split("\n") if "each.price" in line]
         assert cut

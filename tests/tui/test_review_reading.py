@@ -78,7 +78,7 @@ async def test_a_diff_that_is_asked_about_is_read_in_all_directions(stage, clock
             assert (below.x, below.y > begin.y) == (begin.x, True)
             await on.pilot.press(up)
             assert view.scroll_offset.y < below.y
-        await on.pilot.press("right")
+        await on.pilot.press("z", "right")
         assert view.scroll_offset.x > 0
         await on.pilot.press("left")
         assert view.scroll_offset.x == 0

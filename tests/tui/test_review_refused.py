@@ -59,7 +59,7 @@ async def test_a_long_line_is_marked_where_it_is_cut_and_arrows_home_and_end_mov
         def line(view: DiffView) -> str:
             return next(row for row in text_of(view).split("\n") if "1234567890" in row)
 
-        view = await settle(pilot)
+        view = await settle(pilot, "z")
         assert line(view).endswith("›")
         assert sum("›" in row for row in text_of(view).split("\n")) == 1
         await settle(pilot, "right")

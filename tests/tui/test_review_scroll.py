@@ -13,10 +13,10 @@ from tests.tui.test_review import resolved, settle, text_of, without
 from tests.tui.test_review_list import change
 from tui.review import messages
 from tui.review.change_list import ChangeList
+from tui.review.descriptions import NOT_ASKED_FOR, UserRequests, arrange_by_intent
 from tui.review.diff.verdicts import Progress, describe_settled, draw_meter
 from tui.review.diff.view import DiffView
 from tui.review.hunk_editor import EditorContext, HunkEditor
-from tui.review.pane import NOT_ASKED_FOR, UserRequests, arrange_by_intent
 
 STATE = FileState()
 TESTED = Check(call="c", command="pytest -q", exit_code=0, kind="tests")

@@ -27,11 +27,14 @@ GIT_RISK: Final = (
 MUTED: Final = "$foreground 60%"
 _WIDEST: Final = 100_000  # characters of a line about a reference: none is cut
 _DIFF_STYLES: Final = {"+": "$text-success", "-": "$text-error", "c": "bold", "@": MUTED, "d": MUTED}
+FAINT: Final = "$foreground 60%"
 MAX_NAMED_FILES: Final = 8  # files of several that are named
 
 
 class ConsentDiff(DiffView, can_focus=False):
     """The lines of the change in question, without verdicts or marks."""
+
+    shifts_all = True
 
     def __init__(self) -> None:
         super().__init__()
@@ -77,8 +80,10 @@ class ChangeConsentDialog(ConfirmDialog):
             goes += [("consent.right", "consent.left")] if view.max_scroll_x else []
             keymap = get_keymap(self.app)
             moving = " ".join(format_first_key(name, keymap) for pair in goes for name in pair)
-            scroll_hint = (("   ", ""), (moving, "$accent"), (" scroll", "$foreground 60%")) if goes else ()
-            self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*scroll_hint)))
+            hints = [(moving, "scroll")] if goes else []
+            hints += [(format_first_key("consent.wrap", keymap), "wrap")] if view.has_long_lines else []
+            keys = [piece for key, word in hints for piece in (("   ", ""), (key, "$accent"), (f" {word}", FAINT))]
+            self.query_one("#confirm-keys", Static).update(self.format_keys().append(Content.assemble(*keys)))
 
     def can_take_answer(self) -> bool:
         return all(get_visibility(view) == "seen" for view in self.query(ConsentDiff)) and super().can_take_answer()
@@ -90,6 +95,11 @@ class ChangeConsentDialog(ConfirmDialog):
     def action_shift(self, step: int) -> None:
         for view in self.query(ConsentDiff):
             view.action_shift(step)
+
+    def action_toggle_wrap(self) -> None:
+        for view in self.query(ConsentDiff):
+            view.action_toggle_wrap()
+            self.call_after_refresh(self.show_keys)
 
 
 def build_verification_dialog(plan: VerificationAnswer) -> ConfirmDialog:

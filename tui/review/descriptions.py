@@ -1,11 +1,13 @@
-"""Descriptions of changes and bulks in the review: attributes, origin, check and risk."""
+"""Descriptions of changes and bulks in the review: intent, attributes, origin, check and risk."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import product
+from pathlib import PurePosixPath
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol.events import DiagnosticsReported
@@ -47,11 +49,66 @@ EMPTY_AT_ONCE: Final = (
     "The agent's changes are written to your files at once; /rewind restores them. A change that still needs your "
     "verdict appears here."
 )
+NOT_ASKED_FOR: Final = "side effects of commands, not asked for"
+MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
+MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
 COMMITTABLE: Final = "\n\n{review.comment} to commit what you accepted."
 NOTHING_PENDING: Final = (
     "Nothing pending in this file\n\n"
     "It has been resolved. {review.next_file} and {review.previous_file} go to other files."
 )
+
+
+class UserRequests(Struct, frozen=True, eq=False):
+    """The user's requests: prompts and numbers of turns by turn, texts of todos by id."""
+
+    prompts: Mapping[str, str] = {}
+    turns: Mapping[str, int] = {}
+    todos: Mapping[str, str] = {}
+
+
+def arrange_by_intent(changes: Sequence[Change], requests: UserRequests) -> tuple[tuple[Change, ...], dict[str, str]]:
+    """Return the changes in order of their intents, and the intent by path; no intents if all are the same request.
+
+    Unrequested changes come first, then turns in their order. Within a group: protected files, risky ones, then
+    deletions. Updates during a review (a check, a conflict) don't move a file.
+    """
+    names = {change.path: _name_intent(change, requests) for change in changes}
+    ranks: dict[str, tuple[bool, int]] = {}
+    for change in changes:
+        turn = requests.turns.get(change.origin.turn, 0) if change.origin is not None else 0
+        rank = (names[change.path] != NOT_ASKED_FOR, turn)
+        ranks[names[change.path]] = min(ranks.get(names[change.path], rank), rank)
+    order = {name: index for index, name in enumerate(sorted(ranks, key=lambda name: ranks[name]))}
+    ordered_changes = tuple(sorted(changes, key=lambda change: (order[names[change.path]], _rank_risk(change))))
+    return ordered_changes, names if len(ranks) > 1 or NOT_ASKED_FOR in ranks else {}
+
+
+def _rank_risk(change: Change) -> int:
+    if change.protected:
+        return 0
+    return 1 if change.risk else 2 if change.operation == "delete" else 3
+
+
+def _name_intent(change: Change, requests: UserRequests) -> str:
+    origin = change.origin
+    todo = next((hunk.todo for hunk in change.hunks if hunk.todo), origin.todo if origin is not None else "")
+    if todo:
+        return f"todo “{fit_line(requests.todos.get(todo, todo), MAX_WORDS)}”"
+    if origin is None:
+        return ""
+    prompt = requests.prompts.get(origin.turn, "")
+    if origin.command and prompt and not _is_named(change, prompt):
+        return NOT_ASKED_FOR
+    if prompt:
+        return f"“{fit_line(prompt, MAX_WORDS)}”"
+    return f"turn {requests.turns[origin.turn]}" if origin.turn in requests.turns else ""
+
+
+def _is_named(change: Change, prompt: str) -> bool:
+    """True if the prompt names the file, with or without its suffix, or a directory that it is in."""
+    path, prompt_text = PurePosixPath(change.path.lower()), prompt.lower()
+    return any(len(name) >= MIN_NAME and name in prompt_text for name in (*path.parts, path.stem))
 
 
 def describe_attributes(change: Change) -> list[str]:

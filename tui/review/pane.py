@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
 from time import monotonic
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 from textual import events, on
 from textual.app import ComposeResult
@@ -24,78 +22,29 @@ from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ChangeBrowser
-from tui.review.descriptions import describe_verification, is_proven, needs_confirmation
+from tui.review.descriptions import (
+    UserRequests,
+    arrange_by_intent,
+    describe_verification,
+    is_proven,
+    needs_confirmation,
+)
 from tui.review.diff.verdicts import SentVerdicts
 from tui.review.diff.view import DiffView, LoadLines
 from tui.review.hunk_editor import EditorContext, HunkEditor
 from tui.review.list_rows import ChangeRow
 from tui.review.proof_view import HunkPlace
-from tui.text import fit_line, format_path
+from tui.text import format_path
 from tui.widgets.input_line import InputLine, InputPurpose
 from tui.widgets.key_hints import Hint, HintsChanged
 
 if TYPE_CHECKING:
     from tui.state import ViewState
 
-NOT_ASKED_FOR: Final = "side effects of commands, not asked for"
-MIN_NAME: Final = 3  # characters from which a name in a prompt is no accident
-MAX_WORDS: Final = 80  # maximum characters of a prompt or a todo in a heading
 HINTS: Final[tuple[Hint, ...]] = (
     *((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "edit")),
     *(("review.reason", "why"), ("review.divide", "split"), ("review.list", "list"), ("review.split", "columns")),
 )
-
-
-class UserRequests(Struct, frozen=True, eq=False):
-    """The user's requests: prompts and numbers of turns by turn, texts of todos by id."""
-
-    prompts: Mapping[str, str] = {}
-    turns: Mapping[str, int] = {}
-    todos: Mapping[str, str] = {}
-
-
-def arrange_by_intent(changes: Sequence[Change], requests: UserRequests) -> tuple[tuple[Change, ...], dict[str, str]]:
-    """Return the changes in order of their intents, and the intent by path; no intents if all are the same request.
-
-    Unrequested changes come first, then turns in their order. Within a group: protected files, risky ones, then
-    deletions. Updates during a review (a check, a conflict) don't move a file.
-    """
-    names = {change.path: _name_intent(change, requests) for change in changes}
-    ranks: dict[str, tuple[bool, int]] = {}
-    for change in changes:
-        turn = requests.turns.get(change.origin.turn, 0) if change.origin is not None else 0
-        rank = (names[change.path] != NOT_ASKED_FOR, turn)
-        ranks[names[change.path]] = min(ranks.get(names[change.path], rank), rank)
-    order = {name: index for index, name in enumerate(sorted(ranks, key=lambda name: ranks[name]))}
-    ordered_changes = tuple(sorted(changes, key=lambda change: (order[names[change.path]], _rank_risk(change))))
-    return ordered_changes, names if len(ranks) > 1 or NOT_ASKED_FOR in ranks else {}
-
-
-def _rank_risk(change: Change) -> int:
-    if change.protected:
-        return 0
-    return 1 if change.risk else 2 if change.operation == "delete" else 3
-
-
-def _name_intent(change: Change, requests: UserRequests) -> str:
-    origin = change.origin
-    todo = next((hunk.todo for hunk in change.hunks if hunk.todo), origin.todo if origin is not None else "")
-    if todo:
-        return f"todo “{fit_line(requests.todos.get(todo, todo), MAX_WORDS)}”"
-    if origin is None:
-        return ""
-    prompt = requests.prompts.get(origin.turn, "")
-    if origin.command and prompt and not _is_named(change, prompt):
-        return NOT_ASKED_FOR
-    if prompt:
-        return f"“{fit_line(prompt, MAX_WORDS)}”"
-    return f"turn {requests.turns[origin.turn]}" if origin.turn in requests.turns else ""
-
-
-def _is_named(change: Change, prompt: str) -> bool:
-    """True if the prompt names the file, with or without its suffix, or a directory that it is in."""
-    path, prompt_text = PurePosixPath(change.path.lower()), prompt.lower()
-    return any(len(name) >= MIN_NAME and name in prompt_text for name in (*path.parts, path.stem))
 
 
 class ReviewInput(InputLine):
@@ -244,6 +193,9 @@ class ReviewPane(StatePane):
 
     def action_toggle_columns(self) -> None:
         self.browser.toggle_columns()
+
+    def action_toggle_wrap(self) -> None:
+        self.browser.diff_view.action_toggle_wrap()
 
     # Verdicts
 

@@ -31,12 +31,26 @@ class CodeView(RowView):
         self._is_highlighting = False
 
     def render_code(
-        self, text: str, style: Style, *, row: int, spans: Sequence[Span], marks: Sequence[Mark] = ()
+        self,
+        text: str,
+        style: Style,
+        *,
+        row: int,
+        spans: Sequence[Span],
+        marks: Sequence[Mark] = (),
+        part: tuple[int, int] | None = None,
     ) -> Strip:
-        """Render one line of code. `spans` carry roles of `SYNTAX`, `marks` carry styles and lie above them."""
+        """Render one line of code, or its characters [start, end) that are `part`. `spans` carry roles of `SYNTAX`,
+        `marks` carry styles and lie above them."""
         colours = [(start, end, SYNTAX[role]) for start, end, role in spans]
         signs = [(start, end, FAINT_SIGN if is_blank else EXPOSED) for start, end, is_blank in find_exposed(text)]
-        return self.render_text(text, style, row=row, marks=[*colours, *marks, *signs])
+        layers = [*colours, *marks, *signs]
+        if part is None:
+            return self.render_text(text, style, row=row, marks=layers)
+        first, last = part
+        inside = [(start, end, name) for start, end, name in layers if start < last and end > first]
+        layers = [(max(start, first) - first, min(end, last) - first, name) for start, end, name in inside]
+        return self.render_text(text[first:last], style, row=row, marks=layers)
 
     def copy_span(self, text: str, start: int, end: int) -> str:
         return restore_blanks(text, start, end)

@@ -170,13 +170,22 @@ class RowView(ScrollView, can_focus=True):
         self.redraw()
 
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
-        parts = []
+        lines: list[tuple[str, int, int]] = []
         first, last = (selection.start or Offset()).y, selection.end.y if selection.end else self.count_rows()
         for row in range(max(first, 0), min(last + 1, self.count_rows())):
-            text = self.get_row_text(row)
-            if self.is_row_copied(row) and (span := find_selected_span(selection, row, len(text))) is not None:
-                parts.append(self.copy_span(text, *span))
-        return "\n".join(parts), "\n"
+            span = find_selected_span(selection, row, len(self.get_row_text(row)))
+            if span is None or not self.is_row_copied(row):
+                continue
+            text, offset = self.find_source(row)
+            start, end = span[0] + offset, span[1] + offset
+            if offset and lines and lines[-1][2] == offset:  # the row continues the line of the one above
+                start = lines.pop()[1]
+            lines.append((text, start, end))
+        return "\n".join(self.copy_span(*line) for line in lines), "\n"
+
+    def find_source(self, row: int) -> tuple[str, int]:
+        """Return the line of which a row shows a part, and the first character of that part."""
+        return self.get_row_text(row), 0
 
     def copy_span(self, text: str, start: int, end: int) -> str:
         """Return the characters [start, end) of a row's text as copying them gives them."""

@@ -6,12 +6,13 @@ A role is a palette name ("" = plain), never a colour. `lead` characters at the 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
-from rich.cells import cell_len
+from rich.cells import cell_len, split_graphemes
 from rich.console import COLOR_SYSTEMS, Console
 from textual.strip import Strip
 
@@ -79,6 +80,37 @@ def find_line_breaks(text: str, width: int) -> list[tuple[int, int]]:
         line_width = cell_len(text[start:end])
     spans.append((start, end))
     return spans
+
+
+def find_soft_breaks(text: str, width: int, most_rows: int) -> list[tuple[int, int]]:
+    """Return the [start, end) of the rows of at most `width` cells that a line of code takes: nothing between them is
+    left out, and no letter is parted from its accents. Beyond `most_rows` the rest of the text is in none of them."""
+    width = max(width, 2)
+    if len(text) <= width and text.isascii():
+        return [(0, len(text))]
+    edges: Sequence[int] = range(len(text) + 1)  # the positions of whole letters, and the cells before each
+    cells: Sequence[int] = edges
+    if not text.isascii():
+        letters, _ = split_graphemes(text)
+        edges = [*(start for start, _, _ in letters), len(text)]
+        cells = [*accumulate((size for _, _, size in letters), initial=0)]
+    spans: list[tuple[int, int]] = []
+    first, last = 0, len(edges) - 1
+    while first < last and len(spans) < most_rows:
+        limit = max(bisect_right(cells, cells[first] + width) - 1, first + 1)
+        end = limit if limit == last else _choose_break(text, edges, first, limit)
+        spans.append((edges[first], edges[end]))
+        first = end
+    return spans
+
+
+def _choose_break(text: str, edges: Sequence[int], first: int, limit: int) -> int:
+    """Return the letter at which the next row begins: after a blank or else a sign, if that fills half of the row."""
+    for signs in (" ", ",;()[]{}"):
+        for index in range(limit, first + (limit - first) // 2, -1):
+            if text[edges[index] - 1] in signs:
+                return index
+    return limit
 
 
 def measure_text(text: str) -> int:

@@ -8,8 +8,10 @@ from itertools import accumulate, groupby, zip_longest
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from core.patterns import compile_lazily
 from core.protocol.language import Diagnostic
 from core.protocol.review import Change, ChangeDiff, DiffLine, FileState, Hunk
+from core.text.counting import count
 from tui.review.descriptions import describe_kind
 from tui.text import expose_text, fit_line, format_path, render_prose, shorten_lines
 from tui.widgets import text_rows
@@ -19,9 +21,14 @@ from tui.widgets.highlight import HighlightedText
 CONTEXT_ABOVE: Final = 3  # rows of context above a hunk that is scrolled into view
 MAX_LINE_LENGTH: Final = 8_000
 MAX_MARKS: Final = 200
+MAX_LINE_ROWS: Final = 40  # of a wrapped line
+MAX_SENT: Final = 2_000  # characters of a line that the engine sends; its end says how many it left out
+LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
 CHANGED: Final = ("removed", "added")
 LEFT_OUT: Final = "This diff is very long; the rest is not shown. A verdict applies to all of it."
 MAX_DIAGNOSTIC_ROWS: Final = 4  # of one diagnostic
+
+_LEFT_OUT = compile_lazily(r"… \[([\d,]+) more characters\]\Z")  # what the engine says of a very long line
 
 # group, file: above the lines of a file; rest, more: continuation of a note or of a diagnostic
 RowKind = Literal[
@@ -39,6 +46,8 @@ class CleanLine(NamedTuple):
     hunk: int
     eol: str
     marks: Sequence[tuple[int, int]]
+    left_out: int = 0  # characters that the engine left out, which the end of `text` says in `note_length` characters
+    note_length: int = 0
 
 
 class FoldedHunk(NamedTuple):
@@ -51,7 +60,7 @@ class FoldedHunk(NamedTuple):
 
 class DiffRow(NamedTuple):
     """One row on screen. `left` and `right` are indices of lines, -1 = none there; `text` is that of other kinds.
-    `severity` of a diagnostic; of a folded hunk: its verdict."""
+    `severity` of a diagnostic; of a folded hunk: its verdict. `part`: the row of a wrapped line, from 0."""
 
     kind: RowKind
     hunk: int = -1
@@ -59,6 +68,7 @@ class DiffRow(NamedTuple):
     right: int = -1
     text: str = ""
     severity: str = ""
+    part: int = 0
 
 
 class Remarks(NamedTuple):
@@ -76,11 +86,13 @@ NO_REMARKS: Final = Remarks()
 
 
 class DiffLayout(NamedTuple):
-    """The rows of a diff; `heads[n]` is the row at which hunk n begins, `tails[n]` the one after its last."""
+    """The rows of a diff; `heads[n]` is the row at which hunk n begins, `tails[n]` the one after its last. `breaks`:
+    the characters [start, end) of every row of a wrapped line, by its index."""
 
     rows: Sequence[DiffRow]
     head_rows: Sequence[int]
     end_rows: Sequence[int]
+    breaks: Mapping[int, Sequence[tuple[int, int]]] = MappingProxyType({})
 
 
 def find_visible_targets(
@@ -116,12 +128,16 @@ def _clean_line(line: DiffLine) -> CleanLine:
     raw = line.text
     if len(raw) <= MAX_LINE_LENGTH and raw.isascii() and raw.isprintable() and raw[-1:] != " ":
         return CleanLine(line.kind, line.old, line.new, raw, line.hunk, line.eol, line.marks)
-    raw = shorten_lines(raw, MAX_LINE_LENGTH)
+    note = _LEFT_OUT.search(raw) if len(raw) > MAX_SENT else None
+    left_out = (int(note[1].replace(",", "")), len(note[0])) if note is not None else (0, 0)
+    if len(raw) > MAX_LINE_LENGTH:
+        length, raw = len(raw), shorten_lines(raw, MAX_LINE_LENGTH)
+        left_out = length - MAX_LINE_LENGTH, len(raw) - MAX_LINE_LENGTH
     text = expose_text(raw).replace("\n", "␊")
     marks: Sequence[tuple[int, int]] = line.marks[:MAX_MARKS]
     if text != raw:
         marks = [_move_mark(raw, mark, len(text)) for mark in marks]
-    return CleanLine(line.kind, line.old, line.new, text, line.hunk, line.eol, marks)
+    return CleanLine(line.kind, line.old, line.new, text, line.hunk, line.eol, marks, *left_out)
 
 
 def _move_mark(raw: str, mark: tuple[int, int], limit: int) -> tuple[int, int]:
@@ -165,12 +181,13 @@ def layout_diff(
     *,
     room: int = 0,
     is_split: bool = False,
+    code_room: int = 0,
 ) -> DiffLayout:
     """Lay out a diff: old lines above new ones, or in two columns, paired from the top of each hunk.
 
-    Notes and remarks wrap at `room` cells; 0 = no wrapping.
+    Notes and remarks wrap at `room` cells, changed lines at `code_room`; 0 = no wrapping.
     """
-    page = _LayoutBuilder(diff, lines, remarks, room)
+    page = _LayoutBuilder(diff, lines, remarks, room, code_room)
     for (hunk, is_changed), run in groupby(
         enumerate(lines), lambda numbered_line: (numbered_line[1].hunk, numbered_line[1].kind in CHANGED)
     ):
@@ -198,6 +215,29 @@ def _lay_out_line(index: int, line: CleanLine) -> DiffRow:
             return DiffRow("line", -1, index, index)
 
 
+def break_line(line: CleanLine, room: int) -> list[tuple[int, int]]:
+    """Return the characters [start, end) of the rows that a line takes at `room` cells; the mark of its end is in the
+    last one, or below it."""
+    spans = text_rows.find_soft_breaks(line.text, room, MAX_LINE_ROWS)
+    start, end = spans[-1] if spans else (0, 0)
+    mark = LINE_END_MARKS.get(line.eol, "")
+    if mark and end == len(line.text) and text_rows.measure_text(line.text[start:end]) + len(mark) > room and end:
+        spans.append((end, end))
+    return spans or [(0, 0)]
+
+
+def _describe_hidden(counts: Sequence[int]) -> str:
+    """Describe how many characters of a line, or of the two in a row, are not shown."""
+    if len(counts) > 1 and all(counts):
+        return f"{counts[0]:,} characters on the left and {counts[1]:,} on the right are not shown"
+    return f"{count('more character', sum(counts))} of this line"
+
+
+def count_hidden(line: CleanLine, end: int) -> int:
+    """Count the characters after `end` that no row of a wrapped line shows; 0 = it says so itself, or shows all."""
+    return len(line.text) - end + line.left_out - line.note_length if end < len(line.text) else 0
+
+
 def build_folded_row(folded_hunk: FoldedHunk) -> DiffRow:
     return DiffRow("folded", text=folded_hunk.text, severity="accept" if folded_hunk.is_accepted else "reject")
 
@@ -205,8 +245,11 @@ def build_folded_row(folded_hunk: FoldedHunk) -> DiffRow:
 class _LayoutBuilder:
     """Builds the rows: a head before each hunk, and a note in place of the lines of an empty hunk."""
 
-    def __init__(self, diff: ChangeDiff, lines: Sequence[CleanLine], remarks: Remarks, room: int) -> None:
-        self._diff, self._shown, self._room = diff, lines, room
+    def __init__(
+        self, diff: ChangeDiff, lines: Sequence[CleanLine], remarks: Remarks, room: int, code_room: int
+    ) -> None:
+        self._diff, self._shown, self._room, self._code_room = diff, lines, room, code_room
+        self._breaks: dict[int, Sequence[tuple[int, int]]] = {}
         self.comments = remarks.comments
         self.diagnostics = group_by_line(remarks.diagnostics)
         self.folded = list(remarks.folded)
@@ -243,7 +286,21 @@ class _LayoutBuilder:
             if row.hunk < 0:
                 self._add_folded(number)
             self.rows.append(row)
+            if self._code_room and row.hunk >= 0:
+                self._add_rest_of_lines(row)
             self._add_diagnostics(self.diagnostics.pop(number, ()) if number else (), row.hunk)
+
+    def _add_rest_of_lines(self, row: DiffRow) -> None:
+        """Add the rows below the first that the lines of a row take, and a note on what fits none of them."""
+        sides = {
+            index: break_line(self._shown[index], self._code_room) for index in (row.left, row.right) if index >= 0
+        }
+        self._breaks.update({index: spans for index, spans in sides.items() if len(spans) > 1})
+        height = max(len(spans) for spans in sides.values())
+        self.rows += [row._replace(part=part) for part in range(1, height)]
+        hidden = [count_hidden(self._shown[index], spans[-1][1]) for index, spans in sides.items()]
+        if any(hidden):
+            self._add_notes([_describe_hidden(hidden)], row.hunk)
 
     def _add_folded(self, line_number: int) -> None:
         """Add the folded hunks that were above or at a line."""
@@ -291,9 +348,10 @@ class _LayoutBuilder:
         self._add_notes(self._notes)
         for diagnostics in self.diagnostics.values():
             self._add_diagnostics(diagnostics, names_line=True)
-        count = len(self._diff.change.hunks)
-        heads = [self._heads[index] for index in range(count)]
-        return DiffLayout(self.rows, heads, [self._tails.get(index, len(self.rows)) for index in range(count)])
+        indices = range(len(self._diff.change.hunks))
+        heads = [self._heads[index] for index in indices]
+        tails = [self._tails.get(index, len(self.rows)) for index in indices]
+        return DiffLayout(self.rows, heads, tails, self._breaks)
 
 
 def _describe_rename(change: Change) -> list[str]:

@@ -5,7 +5,8 @@ A settled file keeps its page and its position.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from core.protocol.events import DiagnosticsReported
@@ -13,6 +14,7 @@ from core.protocol.language import Diagnostic
 from core.protocol.review import Change, ChangeDiff, Comment, DiffLine, Hunk, Verdict
 from core.state.proof import Judgement
 from tui.review.diff.layout import (
+    LINE_END_MARKS,
     CleanLine,
     DiffLayout,
     DiffRow,
@@ -31,7 +33,6 @@ from tui.widgets.diagnostics import DiagnosticReports, group_by_line
 from tui.widgets.text_rows import find_line_breaks, measure_text
 
 CONTEXT_LINES: Final = 3  # unchanged lines around a hunk
-LINE_END_MARKS: Final = {"crlf": "␍␊", "lf": "␊", "none": " ⊘ no newline at end"}
 _EMPTY: Final = DiffLayout((), (), ())
 _PLAIN: Final = DiffSyntax((), "", "")
 
@@ -48,7 +49,8 @@ class DiffPage:
         self.problem = self.goal = ""
         self._loaded_for: Change | None = None
         self.context = self._loaded_context = CONTEXT_LINES
-        self.width = 0  # of the longest line, in cells
+        self._widths: Sequence[int] = ()  # of the lines, in cells
+        self.width = 0  # of the longest line that is not wrapped
         self.sent: Mapping[str, Verdict] = {}
         self.comments: Mapping[str, str] = {}
         self.diagnostics: DiagnosticsReported | None = None
@@ -103,12 +105,13 @@ class DiffPage:
         self.digits = max(len(str(top)), 2)
         self.syntax = DiffSyntax(self.lines, diff.change.language, diff.change.path)
         widths = (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self.lines)
-        self.width = max(widths, default=0)
+        self._widths = [*widths]
 
-    def lay_out(self, room: int, *, is_split: bool) -> None:
-        """Lay out its rows, if anything about them has changed; words wrap at `room` cells."""
+    def lay_out(self, room: int, *, is_split: bool, code_room: int) -> None:
+        """Lay out its rows, if anything about them has changed; words wrap at `room` cells, changed lines at
+        `code_room` (0 = they don't)."""
         content = (self.group, self.problem, self.change, self.diff, self.diagnostics)
-        key = (room, is_split, *content, tuple(self.folded), tuple(self.comments.items()), self.judged)
+        key = (room, is_split, code_room, *content, tuple(self.folded), tuple(self.comments.items()), self.judged)
         if key == self._laid_out:
             return
         self._laid_out = key
@@ -131,7 +134,9 @@ class DiffPage:
             Remarks(self.comments, diagnostics, self.folded, self.judged),
             room=room,
             is_split=is_split,
+            code_room=code_room,
         )
+        self.width = self.measure_lines(range(len(self.lines)))
         self.height = len(lead) + len(self._layout.rows)
 
     def get_row(self, row: int) -> DiffRow:
@@ -149,10 +154,52 @@ class DiffPage:
             return None
         return self._layout.head_rows[hunk] + len(self.lead), self._layout.end_rows[hunk] + len(self.lead)
 
+    def find_line(self, numbers: tuple[int, int]) -> int:
+        """Return the line of the diff with these numbers in the old and the new file, -1 = none."""
+        return next((index for index, line in enumerate(self.lines) if (line.old, line.new) == numbers), -1)
+
     def find_line_row(self, line: int) -> int:
         """Return the row of a line of the diff."""
         rows = self._layout.rows
         return len(self.lead) + next(index for index, row in enumerate(rows) if line in (row.left, row.right))
+
+    def find_part(self, line: int, part: int) -> tuple[int, int] | None:
+        """Return the characters [start, end) of a line that are in its row `part`; None = all of them."""
+        spans = self._layout.breaks.get(line)
+        if spans is None and part == 0:
+            return None
+        end = len(self.lines[line].text)
+        return spans[part] if spans is not None and part < len(spans) else (end, end)
+
+    @property
+    def has_wrapped_lines(self) -> bool:
+        return bool(self._layout.breaks)
+
+    def count_parts(self, line: int) -> int:
+        """Return the number of rows of a line."""
+        return len(self._layout.breaks.get(line, ((0, 0),)))
+
+    def find_part_at(self, line: int, character: int) -> int:
+        """Return the row of a line, from 0, in which a character is."""
+        starts = [start for start, _ in self._layout.breaks.get(line, ())]
+        return max(bisect_right(starts, character) - 1, 0)
+
+    def measure_lines(self, indices: Iterable[int]) -> int:
+        """Return the cells of the longest of some lines that are not wrapped."""
+        breaks = self._layout.breaks
+        return max((self._widths[index] for index in indices if index not in breaks), default=0)
+
+    def find_lines_around(self, hunk: int) -> range:
+        """Return the lines of a hunk and the unchanged ones next to it; none of a hunk without lines."""
+        own = [index for index, line in enumerate(self.lines) if line.hunk == hunk]
+        if hunk < 0 or not own:
+            return range(0)
+        first, last = own[0], own[-1] + 1
+        while first > 0 and self.lines[first - 1].kind == "context":
+            first -= 1
+        while last < len(self.lines) and self.lines[last].kind == "context":
+            last += 1
+        return range(first, last)
 
     def list_targets(self, current: int, visible_rows: range) -> list[tuple[str, ...]]:
         """Return the targets that can be judged while `rows` are visible; `current`: the hunk at the cursor."""

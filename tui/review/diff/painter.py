@@ -12,8 +12,8 @@ from core.protocol.language import Diagnostic
 from tui.keymap import format_first_key, get_keymap
 from tui.review.descriptions import SIGNS as OPERATION_SIGNS
 from tui.review.descriptions import build_badges, build_check_badges
-from tui.review.diff.layout import CleanLine, DiffRow
-from tui.review.diff.page import LINE_END_MARKS, DiffPage
+from tui.review.diff.layout import LINE_END_MARKS, CleanLine, DiffRow
+from tui.review.diff.page import DiffPage
 from tui.review.proof_view import describe_judgement
 from tui.text import fit_line, format_path, shorten_path
 from tui.widgets.code_view import CodeView
@@ -31,6 +31,7 @@ REMARKS: Final = {
 }
 FOLDED_SIGNS: Final = {"accept": ("✓ ", "$text-success"), "reject": ("✕ ", "$text-error")}
 NUMBER, NUMBER_CHANGED, FAINT = "$foreground 38%", "$foreground 65%", "$foreground 45%"
+CONTINUED: Final = "↳"  # in place of the sign, where a row continues the line of the row above
 BAR, DIM_BAR = "$primary", "$foreground 35%"
 ACCEPT: Final = ("✓", "accept", "review.accept", "$text-success on $success-muted")
 REJECT: Final = ("✕", "reject", "review.reject", "$text-error on $error-muted")
@@ -119,14 +120,17 @@ class DiffPainter:
         if diff_row.hunk >= 0 and page.hunks[diff_row.hunk].id in page.sent:
             style += Style(dim=True)
         bar = (" ", "") if side and self.is_split else self._choose_bar(diff_row.hunk)
-        if index == self.marked >= 0:
+        if index == self.marked >= 0 and not diff_row.part:
             bar = ("▶", "$warning")
         edge = view.render_styled([bar], view.resolve_style(""))
         if line is None:
             return edge.adjust_cell_length(width, style.rich_style)
-        gutter = Strip.join([edge, view.render_styled(self._format_numbers(page, line, side), style)])
-        gutter = view.mark_as_gutter(gutter, row)
-        code = self._draw_code(page, line, index, side, row, style)
+        numbers = self._format_numbers(page, line, side)
+        if diff_row.part:
+            sign = (CONTINUED if diff_row.part < page.count_parts(index) else " ", numbers[-1][1])
+            numbers = [(" " * (measure_pieces(numbers) - 2), ""), sign, (" ", "")]
+        gutter = view.mark_as_gutter(Strip.join([edge, view.render_styled(numbers, style)]), row)
+        code = self._draw_code(page, diff_row, side, row, style)
         room = max(width - gutter.cell_length, 0)
         return Strip.join([gutter, view.clip_line(code, style, shift=shift, room=room)])
 
@@ -139,15 +143,18 @@ class DiffPainter:
         numbers = [(text, style), SEVERITY_SIGNS[diagnostics[0].severity]] if diagnostics else [(f"{text} ", style)]
         return [*numbers, (f"{sign} ", sign_style)]
 
-    def _draw_code(self, page: DiffPage, line: CleanLine, index: int, side: int, row: int, style: Style) -> Strip:
+    def _draw_code(self, page: DiffPage, diff_row: DiffRow, side: int, row: int, style: Style) -> Strip:
+        index, part = (diff_row.left, diff_row.right)[side], diff_row.part
+        line = page.lines[index]
         spans = self._view.get_syntax_spans(*page.syntax.find_line(side, index))
         mark = MARKS.get(line.kind, "")
         is_whole = len(line.marks) == 1 and line.marks[0] == (0, len(line.text))
         marks = [] if is_whole or not mark else [(start, end, mark) for start, end in line.marks]
         for diagnostic in _list_diagnostics(page, line, side):
             marks.append((*_find_diagnostic(page, index, diagnostic), UNDERLINE))
-        strip = self._view.render_code(line.text, style, row=row, spans=spans, marks=marks)
-        if line.eol:
+        span = page.find_part(index, part)
+        strip = self._view.render_code(line.text, style, row=row, spans=spans, marks=marks, part=span)
+        if line.eol and part == page.count_parts(index) - 1 and (span is None or span[1] == len(line.text)):
             ending = self._view.render_styled([(LINE_END_MARKS[line.eol], "$text-warning 80%")], style)
             strip = Strip.join([strip, ending])
         return strip

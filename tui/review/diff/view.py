@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from time import monotonic
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from textual import events
 from textual.geometry import Size
@@ -36,7 +36,20 @@ CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
         ("list", ""),
     )
 )
-Place = tuple[DiffPage, int, int]  # a page, a row of it, and the screen row of that row
+
+
+class Place(NamedTuple):
+    """Something of a page that must not move, and its row on screen: a hunk's head, `line` of the diff (its numbers on
+    both sides) at a character of it, or else a row."""
+
+    page: DiffPage
+    top: int
+    hunk: int = -1
+    line: tuple[int, int] | None = None
+    character: int = 0
+    row: int = 0
+
+
 LoadLines = Callable[[str, int], Awaitable[ChangeDiff | None]]
 MAX_CONTEXT: Final = 200  # lines around a hunk, where few changes leave much room
 
@@ -44,9 +57,11 @@ MAX_CONTEXT: Final = 200  # lines around a hunk, where few changes leave much ro
 class DiffView(CodeView):
     """Shows `pages`. The cursor is on hunk `current` of page `at`; -1: there is none, as for the marked line."""
 
+    shifts_all = False  # True if all lines scroll sideways, where the cursor does not move
+
     DEFAULT_CSS = "DiffView { scrollbar-size-horizontal: 0; }"
 
-    BINDINGS = get_bindings("lines")
+    BINDINGS = [*get_bindings("lines"), *get_bindings("review", names={"review.wrap"})]  # noqa: RUF012
 
     @dataclass
     class ButtonClicked(Message):
@@ -74,8 +89,10 @@ class DiffView(CodeView):
         self.pages: list[DiffPage] = []
         self._tops: list[int] = [0]  # the first row of every page, and the end of the last one
         self.at, self.current, self.marked_index = 0, -1, -1
-        self.is_split_wanted = False
+        self.is_split_wanted, self.is_wrapped = False, True
         self._text, self._final_hints = "", tuple[Hint, ...]()
+        self._shifted = ("", "")  # the path and the hunk that scroll sideways
+        self._shifted_lines: tuple[object, range] = (None, range(0))
         self.painter = DiffPainter(self)
 
     # Content
@@ -127,7 +144,7 @@ class DiffView(CodeView):
             self.marked_index = -1
         self.current = min(self.current, len(page.hunks) - 1) if page is not None else -1
         self.lay_out()
-        if position is not None and position[0] in pages:
+        if position is not None and position.page in pages:
             self._restore(position)
         else:
             self.scroll_to(0, 0, animate=False, force=True)
@@ -158,9 +175,12 @@ class DiffView(CodeView):
         """Lay out these files, or all of them, for the width there is now."""
         self.painter.is_split = self.is_split
         for page in self.pages if pages is None else pages:
-            room = max(self.size.width - self.painter.measure_gutter(page) - 1, 0)  # with or without a scrollbar
-            page.lay_out(room, is_split=self.is_split)
+            gutter = self.painter.measure_gutter(page)
+            room = max(self.size.width - gutter - 1, 0)  # with or without a scrollbar
+            column = (self.size.width - 1 - self.is_split) // (1 + self.is_split) - gutter
+            page.lay_out(room, is_split=self.is_split, code_room=max(column, 2) if self._is_wrapping else 0)
         self._tops = [*accumulate((page.height for page in self.pages), initial=0)]
+        self._end_shift()
         widest = max((page.width + self.painter.measure_gutter(page) for page in self.pages), default=0)
         beyond = widest + 1 - self.painter.get_column_width()
         self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, self._tops[-1])
@@ -179,6 +199,50 @@ class DiffView(CodeView):
         self.is_split_wanted = is_unloaded
         self.lay_out_again()
 
+    # Sideways
+
+    @property
+    def has_long_lines(self) -> bool:
+        """True if a changed line is wrapped, or cut."""
+        return any(page.has_wrapped_lines for page in self.pages) or (not self.is_wrapped and self.max_scroll_x > 0)
+
+    @property
+    def shifted_lines(self) -> range:
+        """The lines of the page with the cursor that scroll sideways: those of the current hunk and around it."""
+        page = self.page
+        if page is None or self.current < 0 or self.shifts_all:
+            return range(len(page.lines) if page is not None else 0)
+        key = (id(page.lines), self.current)
+        if self._shifted_lines[0] != key:
+            self._shifted_lines = (key, page.find_lines_around(self.current))
+        return self._shifted_lines[1]
+
+    @property
+    def max_scroll_x(self) -> int:
+        page = self.page
+        if page is None:
+            return 0
+        beyond = page.measure_lines(self.shifted_lines) + self.painter.measure_gutter(page) + 1
+        return max(beyond - self.painter.get_column_width(), 0)
+
+    def _end_shift(self) -> None:
+        """Scroll back to the start of the lines if another hunk is current."""
+        page = self.page
+        is_hunk = page is not None and 0 <= self.current < len(page.hunks)
+        place = (page.path, page.hunks[self.current].id) if page is not None and is_hunk else ("", "")
+        if place != self._shifted:
+            self._shifted = place
+            self.scroll_to(x=0, animate=False, force=True)
+
+    @property
+    def _is_wrapping(self) -> bool:
+        return self.is_wrapped and self.size.width > 0
+
+    def action_toggle_wrap(self) -> None:
+        self.is_wrapped = not self.is_wrapped
+        self.scroll_to(x=0, animate=False)
+        self.lay_out_again()
+
     # Positions
 
     def find_page(self, row: int) -> tuple[DiffPage, int]:
@@ -194,28 +258,33 @@ class DiffView(CodeView):
         return top + first, top + last
 
     def _find_anchor(self) -> Place | None:
-        """Return the anchor that must not move: the visible head of the current hunk, else the top row."""
+        """Return what must not move: the head of the current hunk if it is in sight, else the top row."""
         if not self.pages:
             return None
         top = self.scroll_offset.y
         if self.current >= 0 and self.diff is not None:
             page, rows = self.pages[self.at], self.find_hunk_rows(self.current)
-            if rows[0] < top + self.size.height and rows[1] > top:
-                return page, self.current, rows[0] - top
+            if top <= rows[0] < top + self.size.height:
+                return Place(page, rows[0] - top, hunk=self.current)
         page, row = self.find_page(top)
-        return page, -1 - row, 0
+        diff_row = page.get_row(row) if row < page.height else DiffRow("rest")
+        line = max(diff_row.left, diff_row.right)
+        if diff_row.kind != "line":
+            return Place(page, 0, row=row)
+        numbers, span = (page.lines[line].old, page.lines[line].new), page.find_part(line, diff_row.part)
+        return Place(page, 0, line=numbers, character=span[0] if span is not None else 0, row=row)
 
     def _restore(self, position: Place | None) -> None:
-        if position is None or position[0] not in self.pages:
+        if position is None or position.page not in self.pages:
             return
-        page, anchor, offset = position
-        top = self._tops[self.pages.index(page)]
-        if anchor < 0:
-            row = top + min(-1 - anchor, page.height)
-        else:
-            hunk_rows = page.find_hunk_rows(self.current if page is self.page else anchor)
-            row = top + (hunk_rows[0] if hunk_rows is not None else 0)
-        self.scroll_to(y=row - offset, animate=False, force=True)
+        page = position.page
+        row = min(position.row, page.height)
+        if position.hunk >= 0:
+            hunk_rows = page.find_hunk_rows(self.current if page is self.page else position.hunk)
+            row = hunk_rows[0] if hunk_rows is not None else 0
+        elif position.line is not None and (line := page.find_line(position.line)) >= 0:
+            row = page.find_line_row(line) + page.find_part_at(line, position.character)
+        self.scroll_to(y=self._tops[self.pages.index(page)] + row - position.top, animate=False, force=True)
 
     def list_visible_pages(self) -> list[DiffPage]:
         """Return the files of which something is in sight, or will be with the next screenful."""
@@ -242,6 +311,7 @@ class DiffView(CodeView):
         if target < len(self.pages) and (not hunks or -1 <= index < len(hunks)):
             self.at, self.marked_index = target, -1
             self.current = len(hunks) - 1 if index < 0 or not hunks else index
+            self._end_shift()
             self.post_message(HintsChanged())
             self.redraw()
             self.reveal_current()
@@ -318,9 +388,18 @@ class DiffView(CodeView):
     def get_row_text(self, row: int) -> str:
         if row >= self._tops[-1]:
             return ""
+        text, start = self.find_source(row)
+        page, diff_row = self._get_shown(row)
+        part = page.find_part(max(diff_row.left, diff_row.right), diff_row.part) if diff_row.kind == "line" else None
+        return text[start:] if part is None else text[slice(*part)]
+
+    def find_source(self, row: int) -> tuple[str, int]:
         page, diff_row = self._get_shown(row)
         index = diff_row.right if diff_row.right >= 0 else diff_row.left
-        return page.lines[index].text if index >= 0 else diff_row.text
+        if index < 0:
+            return diff_row.text, 0
+        part = page.find_part(index, diff_row.part)
+        return page.lines[index].text, part[0] if part is not None else 0
 
     def render_line(self, y: int) -> Strip:
         if y == 0 and self._is_header_sticky(self.scroll_offset.y):
@@ -341,7 +420,9 @@ class DiffView(CodeView):
             return self.render_message(self._text, row, width)
         page, diff_row = self._get_shown(row)
         self._prepare(page)
-        return self.painter.draw(page, diff_row, row, width, shift)
+        line = max(diff_row.left, diff_row.right)
+        is_still = page is not self.page or line not in self.shifted_lines or (self._is_wrapping and diff_row.hunk >= 0)
+        return self.painter.draw(page, diff_row, row, width, 0 if is_still else shift)
 
     def get_line_width(self) -> int:
         gutter = self.painter.measure_gutter(self.page) if self.page is not None else 0
