@@ -325,7 +325,7 @@ async def test_what_the_card_asks_is_asked_once_and_its_keys_answer_it(stage, mo
         assert on.prompt.text == ""
 
 
-@pytest.mark.parametrize("size", [(120, 40), (60, 16)])
+@pytest.mark.parametrize("size", [(170, 40), (60, 16)])
 async def test_where_no_board_is_seen_the_bar_asks(stage, size):
     async with stage(DEBUGGING, size=size) as on:
         if size[0] >= 100:

@@ -40,6 +40,7 @@ class KeyFilter:
         self._timer: Timer | None = None
         self._struck_at = self._last_key_at = 0.0
         self.is_by_hand = True
+        self.is_button_down = False  # of the mouse
 
     def get_seconds_since_struck(self) -> float:
         """Return the seconds since the press of the current key or button."""
@@ -53,7 +54,8 @@ class KeyFilter:
             return self._accepts_paste(event)
         if isinstance(event, events.MouseDown | events.MouseUp):
             self._struck_at = event.time
-            if isinstance(event, events.MouseDown):
+            self.is_button_down = isinstance(event, events.MouseDown)
+            if self.is_button_down:
                 self.keystrokes.clear()
         return self._accepts_key(event) if isinstance(event, events.Key) else True
 

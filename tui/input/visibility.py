@@ -46,6 +46,11 @@ def get_seconds_since_struck(widget: Widget) -> float:
     return float(get_seconds()) if callable(get_seconds) else 0.0
 
 
+def is_button_down(widget: Widget) -> bool:
+    """True while a button of the mouse is pressed."""
+    return bool(getattr(getattr(widget.app, "key_filter", None), "is_button_down", False))
+
+
 class GracePeriod:
     """The period after an appearance in which no answer is accepted. It starts with the first frame, or with
     `restart`."""

@@ -153,11 +153,13 @@ class MainScreen(CurrentLayoutScreen[None]):
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)
+    @on(events.MouseUp)
     def _show_pending_notice(self) -> None:
         """Show a pane again that there is room for, and report invisible questions in the status bar."""
         if not self._is_loaded:
             return
         self.controllers.panes.restore_hidden_pane()
+        self.controllers.panes.fit_review()
         is_calling = self.controllers.questions.has_hidden_question()
         self.set_class(is_calling, "-awaited")
         self.query_one(StatusBar).set_calling(is_calling)

@@ -14,6 +14,7 @@ from core.protocol.language import Diagnostic
 from core.protocol.review import Change, ChangeDiff, Comment, DiffLine, Hunk, Verdict
 from core.state.proof import Judgement
 from tui.review.diff.layout import (
+    CHANGED,
     LINE_END_MARKS,
     CleanLine,
     DiffLayout,
@@ -51,6 +52,8 @@ class DiffPage:
         self.context = self._loaded_context = CONTEXT_LINES
         self._widths: Sequence[int] = ()  # of the lines, in cells
         self.width = 0  # of the longest line that is not wrapped
+        self.widest_changed = 0
+        self.has_long_lines = False  # True if a changed line is wider than the view
         self.sent: Mapping[str, Verdict] = {}
         self.comments: Mapping[str, str] = {}
         self.diagnostics: DiagnosticsReported | None = None
@@ -106,6 +109,8 @@ class DiffPage:
         self.syntax = DiffSyntax(self.lines, diff.change.language, diff.change.path)
         widths = (measure_text(line.text) + len(LINE_END_MARKS.get(line.eol, "")) for line in self.lines)
         self._widths = [*widths]
+        changed = (width for line, width in zip(self.lines, self._widths, strict=True) if line.kind in CHANGED)
+        self.widest_changed = max(changed, default=0)
 
     def lay_out(self, room: int, *, is_split: bool, code_room: int) -> None:
         """Lay out its rows, if anything about them has changed; words wrap at `room` cells, changed lines at
@@ -170,10 +175,6 @@ class DiffPage:
             return None
         end = len(self.lines[line].text)
         return spans[part] if spans is not None and part < len(spans) else (end, end)
-
-    @property
-    def has_wrapped_lines(self) -> bool:
-        return bool(self._layout.breaks)
 
     def count_parts(self, line: int) -> int:
         """Return the number of rows of a line."""

@@ -91,6 +91,10 @@ class DiffView(CodeView):
         self.at, self.current, self.marked_index = 0, -1, -1
         self.is_split_wanted, self.is_wrapped = False, True
         self._text, self._final_hints = "", tuple[Hint, ...]()
+        self._laid_out_for = Size(0, 0)
+        self.has_long_lines = False  # True if a changed line is wider than the view
+        self._places_by_size: dict[Size, Place | None] = {}  # before the last resizes
+        self._rest_position: tuple[object, ...] | None = ()  # after the last one, None = not yet
         self._shifted = ("", "")  # the path and the hunk that scroll sideways
         self._shifted_lines: tuple[object, range] = (None, range(0))
         self.painter = DiffPainter(self)
@@ -173,14 +177,18 @@ class DiffView(CodeView):
 
     def lay_out(self, pages: Sequence[DiffPage] | None = None) -> None:
         """Lay out these files, or all of them, for the width there is now."""
-        self.painter.is_split = self.is_split
+        self.painter.is_split, self._laid_out_for = self.is_split, self.size
         for page in self.pages if pages is None else pages:
             gutter = self.painter.measure_gutter(page)
             room = max(self.size.width - gutter - 1, 0)  # with or without a scrollbar
             column = (self.size.width - 1 - self.is_split) // (1 + self.is_split) - gutter
             page.lay_out(room, is_split=self.is_split, code_room=max(column, 2) if self._is_wrapping else 0)
+            page.has_long_lines = page.widest_changed > column
         self._tops = [*accumulate((page.height for page in self.pages), initial=0)]
         self._end_shift()
+        if self.has_long_lines != any(page.has_long_lines for page in self.pages):
+            self.has_long_lines = not self.has_long_lines
+            self.post_message(HintsChanged())
         widest = max((page.width + self.painter.measure_gutter(page) for page in self.pages), default=0)
         beyond = widest + 1 - self.painter.get_column_width()
         self.virtual_size = Size(self.size.width + beyond if beyond > 0 else 0, self._tops[-1])
@@ -200,11 +208,6 @@ class DiffView(CodeView):
         self.lay_out_again()
 
     # Sideways
-
-    @property
-    def has_long_lines(self) -> bool:
-        """True if a changed line is wrapped, or cut."""
-        return any(page.has_wrapped_lines for page in self.pages) or (not self.is_wrapped and self.max_scroll_x > 0)
 
     @property
     def shifted_lines(self) -> range:
@@ -435,11 +438,24 @@ class DiffView(CodeView):
         if any(page.is_unloaded for page in self.list_visible_pages()):
             self.post_message(self.LinesRequested())
 
-    def on_resize(self, _: events.Resize) -> None:
+    def on_resize(self, event: events.Resize) -> None:
+        if self._rest_position is not None and self._describe_position() != self._rest_position:
+            self._places_by_size.clear()
+        self._rest_position = None
+        self._places_by_size.setdefault(self._laid_out_for, self._find_anchor())
         self.lay_out_again()
-        if not self._is_reading_tall_hunk():
+        if event.size in self._places_by_size:  # the size of before, and nothing has moved since
+            self._restore(self._places_by_size[event.size])
+        elif not self._is_reading_tall_hunk():
             self.reveal_current()
+        self.call_after_refresh(self._note_rest)
         self.post_message(self.LinesRequested())
+
+    def _note_rest(self) -> None:
+        self._rest_position = self._describe_position()
+
+    def _describe_position(self) -> tuple[object, ...]:
+        return self.scroll_offset.y, self.at, self.current, self._tops[-1]
 
     def _is_reading_tall_hunk(self) -> bool:
         """True if a hunk taller than the view is being read; its end stays visible when the view gets lower."""

@@ -17,7 +17,7 @@ from core.protocol.commands import Viewing
 from core.protocol.review import ChangeDiff
 from tui.chat.prompt import Prompt
 from tui.files.messages import FileSelected
-from tui.input.visibility import get_visibility
+from tui.input.visibility import get_visibility, is_button_down
 from tui.key_table import ACTION_SCOPES
 from tui.modes import SCREEN_MODES, AutoPane
 from tui.panes import PANES
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MAX_OPEN_FILES: Final = 8
 MAX_VISITED: Final = 100
 MAX_FOUND_FILES: Final = 50
+WHOLE_WIDTH: Final = 160  # columns below which half a window is too narrow for a review
 # Where the keys of a scope work: the palette carries their actions out there.
 
 
@@ -46,6 +47,8 @@ class PaneController(Controller):
         self._auto_shown: set[str] = set()
         self._mounting = asyncio.Lock()  # a pane may open automatically while a key requests another
         self.awaits_focus = False  # a pane that is being shown is about to get the focus
+        self.refuge: Widget | None = None  # has the focus while the widget that the user is at is hidden
+        self.wants_whole = False  # the review is to have the whole window, however wide that is
         self.hidden_pane = ""  # the side pane that was hidden in favour of the focused widget when the window narrowed
         self.open_files: tuple[str, ...] = ()
         self.visited: list[tuple[str, int, int]] = []  # earlier positions in the preview: path, line and column
@@ -63,7 +66,8 @@ class PaneController(Controller):
     @property
     def covers_chat(self) -> bool:
         """True while a pane covers the conversation and the prompt."""
-        return self.is_narrow and not self.context.screen.classes.isdisjoint({"-side", "-files"})
+        classes = self.context.screen.classes
+        return "-whole" in classes or (self.is_narrow and not classes.isdisjoint({"-side", "-files"}))
 
     @property
     def side(self) -> SidePane | None:
@@ -146,6 +150,8 @@ class PaneController(Controller):
         self.context.screen.add_class("-side")
         if name != "review":
             self.context.screen.remove_class("-whole")
+        elif focus and self._takes_whole:  # now: half a window that is a whole one a frame later would flicker
+            self.context.screen.add_class("-whole")
         self._update_side(frozenset({"review", "plan", "debug", "agents"}))
         if name == "review":
             pane.browser.start_grace()
@@ -155,6 +161,24 @@ class PaneController(Controller):
 
     def _end_focusing(self) -> None:
         self.awaits_focus = False
+        self.fit_review()
+
+    @property
+    def _takes_whole(self) -> bool:
+        """True if the review needs the whole window while it has the focus."""
+        return self.wants_whole or self.context.screen.size.width < WHOLE_WIDTH
+
+    def fit_review(self) -> None:
+        """Give the review the whole window while it has the focus, where half of it is too narrow for code. A press of
+        the mouse ends in the layout in which it began, and a dialog changes nothing."""
+        screen, review = self.context.screen, self.review
+        if screen.focused is None or screen.app.screen is not screen or self.awaits_focus or is_button_down(screen):
+            return
+        is_here = review is not None and review.has_focus_within and screen.focused is not self.refuge
+        is_whole = is_here and self._takes_whole
+        if is_whole != screen.has_class("-whole"):
+            screen.set_class(is_whole, "-whole")
+            screen.app.stylesheet.update(screen)  # at once: the next key may be on its way to the prompt
 
     async def show_beside(self, name: str) -> None:
         """Show a side pane that is due automatically; hide it again if the window has narrowed meanwhile."""
@@ -350,7 +374,6 @@ class FocusController(Controller):
         super().__init__(context)
         self._panes = panes
         self._displaced: Widget | None = None
-        self._refuge: Widget | None = None
 
     def move_hidden_focus(self) -> None:
         screen = self.context.screen
@@ -362,7 +385,7 @@ class FocusController(Controller):
                 self._displaced = widget
                 screen.set_focus(None)
                 return
-            if widget is not self._refuge:
+            if widget is not self._panes.refuge:
                 self._displaced = widget
             self._focus_fallback()
         elif self._displaced is not None and get_visibility(self._displaced) == "seen":
@@ -373,15 +396,15 @@ class FocusController(Controller):
     def _restore_focus(self, widget: Widget | None) -> None:
         """Return the focus to the prompt after it was moved; to a pane with commands only if no widget has it."""
         displaced_widget = self._displaced
-        if widget is None or (widget is self._refuge and isinstance(displaced_widget, Prompt)):
+        if widget is None or (widget is self._panes.refuge and isinstance(displaced_widget, Prompt)):
             self.context.screen.set_focus(displaced_widget, scroll_visible=False)
-            self._displaced = self._refuge = None
+            self._displaced = self._panes.refuge = None
 
     def _focus_fallback(self) -> None:
         """Focus the first visible one of the prompt, the side pane and the files."""
         refuges = [self.context.prompt, *self._panes.list_focusable()]
-        self._refuge = next((refuge for refuge in refuges if get_visibility(refuge) == "seen"), None)
-        self.context.screen.set_focus(self._refuge, scroll_visible=False)
+        self._panes.refuge = next((refuge for refuge in refuges if get_visibility(refuge) == "seen"), None)
+        self.context.screen.set_focus(self._panes.refuge, scroll_visible=False)
 
     def _bring_to_front(self, widget: Widget) -> bool:
         """Hide the pane that covers `widget` in a window that got narrow, if text is written or answered there."""
@@ -395,8 +418,8 @@ class FocusController(Controller):
 
     @on(events.DescendantFocus)
     def _forget_displaced(self, event: events.DescendantFocus) -> None:
-        if event.widget is not self._refuge:
-            self._displaced = self._refuge = None
+        if event.widget is not self._panes.refuge:
+            self._displaced = self._panes.refuge = None
 
     @on(events.ScreenSuspend)
     def _restart_grace_periods(self) -> None:

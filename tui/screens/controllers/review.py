@@ -174,7 +174,8 @@ class ReviewController(Controller):
         if event.width > window_width:
             self.context.notify_user(f"Two columns need a window {event.width} wide; this one is {window_width}.")
         elif (review := self._panes.review) is not None:
-            self.context.screen.set_class(event.width > review.size.width, "-whole")
+            self._panes.wants_whole = event.width > review.size.width
+            self._panes.fit_review()
 
     @on(messages.FileRequested)
     async def _preview_file(self, event: messages.FileRequested) -> None:
