@@ -53,6 +53,12 @@ from tui.widgets.text_rows import measure_pieces
 GRACE: Final = 0.5  # seconds
 UNDO_HINT: Final[Hint] = ("review.undo", "undo")
 COMMIT_HINT: Final[Hint] = ("review.comment", "commit")
+NOT_YET: Final = "just appeared, press again"
+REVEALED: Final = "brought into view, press again"
+NOT_LOADED: Final = "the lines are not here yet, press again"
+ANSWERED: Final = "already answered"
+IN_LIST: Final = "open a hunk first: {changes.open}"
+AT_END: Final = ("this is the first", "this is the last")
 NEWS_TITLE: Final = "new since you last looked"
 UNKNOWN_WIDTH: Final = 1_000  # columns, as long as the width is not known
 
@@ -93,6 +99,7 @@ class ChangeBrowser(Vertical):
         self._frame = ReviewFrame()
         self.is_list_shown = False
         self.attention = PaneAttention(GRACE, clock)
+        self._explanation = ""  # of a key that did nothing
         self.loader = PageLoader(load, missing_text=NOTHING_PENDING, on_loaded=self._note_loaded)
 
     def compose(self) -> ComposeResult:
@@ -204,12 +211,24 @@ class ChangeBrowser(Vertical):
 
     on_descendant_blur = on_descendant_focus
 
+    def explain(self, text: str) -> None:
+        """Say why a key does nothing, in the place of the verdict: at the current hunk, else above the list; "" = it
+        did something."""
+        text = insert_keys(text, get_keymap(self.app))
+        if text != self._explanation:
+            self._explanation = self.diff_view.painter.explanation = text
+            self.diff_view.redraw()
+            self._frame.show_progress(self._describe_progress())
+
     def is_too_early(self, *, by_mouse: bool = False) -> bool:
-        """True if the key was meant for earlier content."""
-        return self.attention.is_too_early(get_seconds_since_struck(self), by_mouse=by_mouse)
+        """True if the key was meant for earlier content; this says so."""
+        is_early = self.attention.is_too_early(get_seconds_since_struck(self), by_mouse=by_mouse)
+        if is_early:
+            self.explain(NOT_YET)
+        return is_early
 
     def is_unseen(self, *, by_mouse: bool = False) -> bool:
-        """True if the target of a verdict was not visible long enough; it is scrolled into view."""
+        """True if the target of a verdict was not visible long enough; it is scrolled into view, and this says so."""
         ago = get_seconds_since_struck(self)
         diff, hunk_index = self.get_diff(), self.diff_view.current
         if by_mouse and diff is not None and hunk_index >= 0:
@@ -226,18 +245,35 @@ class ChangeBrowser(Vertical):
         if target is None or view.visibility.is_visible_for(target, at_least=required_seconds, since_struck=ago):
             return False
         view.reveal_current()
+        self.explain(REVEALED)
         return True
 
     def find_judgeable_hunk(self) -> tuple[str, Hunk] | None:
-        """Return path and hunk under the cursor if it is pending and has been seen."""
+        """Return path and hunk under the cursor if it is pending and has been seen; else say why not."""
         diff, hunk_index = self.get_diff(), self.diff_view.current
-        if diff is None or hunk_index < 0 or self.is_list_shown or self.is_sent(hunk_index):
+        if diff is None or hunk_index < 0 or self.is_list_shown:
+            if self.changes:
+                self.explain(IN_LIST if self.is_list_shown else NOT_LOADED)
+            return None
+        if self.is_sent(hunk_index):
+            self.explain(ANSWERED)
             return None
         return None if self.is_too_early() or self.is_unseen() else (diff.change.path, diff.change.hunks[hunk_index])
 
     @property
+    def pending_hunk(self) -> Hunk | None:
+        """The hunk under the cursor if it waits for a verdict."""
+        diff, index = self.get_diff(), self.diff_view.current
+        is_waiting = diff is not None and index >= 0 and not self.is_list_shown and not self.is_sent(index)
+        return diff.change.hunks[index] if diff is not None and is_waiting else None
+
+    @property
     def diff_view(self) -> DiffView:
         return self.query_one(DiffView)
+
+    @property
+    def has_long_lines(self) -> bool:
+        return self.is_mounted and not self.is_list_shown and self.diff_view.has_long_lines
 
     @property
     def change_list(self) -> ChangeList:
@@ -321,6 +357,8 @@ class ChangeBrowser(Vertical):
         proof, width = self.proof, self.size.width or UNKNOWN_WIDTH
         progress = proof.describe_progress(is_brief=self.is_list_shown and width < TWO_NUMBERS_WIDTH)
         running: list[Part] = [(f" {progress} ", "$text-primary")] if progress else []
+        if self._explanation and (self.is_list_shown or self.diff_view.current < 0):
+            return [(f" {self._explanation} ", "$text-warning")]
         if self.is_list_shown:
             return [*running, *waiting, *self._describe_list()]
         if not self.changes:
@@ -473,6 +511,8 @@ class ChangeBrowser(Vertical):
             self.change_list.action_move(step)
         elif 0 <= self.index + step < len(self.changes):
             self._go_to_file(self.index + step, goal)
+        elif self.changes:
+            self.explain(AT_END[step > 0])
 
     def _go_to_file(self, index: int, goal: Goal) -> None:
         self.index = index

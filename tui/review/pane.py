@@ -21,7 +21,7 @@ from core.text.counting import count
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
-from tui.review.browser import ChangeBrowser
+from tui.review.browser import ANSWERED, IN_LIST, NOT_LOADED, ChangeBrowser
 from tui.review.descriptions import (
     UserRequests,
     arrange_by_intent,
@@ -43,7 +43,12 @@ if TYPE_CHECKING:
 
 HINTS: Final[tuple[Hint, ...]] = (
     *((f"review.{word}", word) for word in ("accept", "reject", "next", "undo", "comment", "edit")),
-    *(("review.reason", "why"), ("review.divide", "split"), ("review.list", "list"), ("review.split", "columns")),
+    *(("review.reason", "why"), ("review.divide", "split"), ("review.list", "list")),
+)
+MORE_HINTS: Final[tuple[Hint, ...]] = (
+    ("review.split", "columns"),
+    ("review.mark_down review.mark_up", "mark line"),
+    ("review.accept_file", "accept file"),
 )
 
 
@@ -110,14 +115,20 @@ class ReviewPane(StatePane):
         place, proof = self.browser.current_place, self.browser.proof
         own = [("review.settle", "test")] if place is not None and proof.needs_test(place) else []
         own += [("review.dismiss", "not useful")] if place is not None and proof.has_gap(place) else []
-        own += [("review.accept_proven", "accept proven")] if proof.summary.proven else []
-        return (*HINTS[:3], *own, *HINTS[3:])
+        proven = ("review.accept_proven", "accept proven")
+        own += [proven] if proof.summary.proven else []
+        more = [("review.wrap", "wrap")] if self.browser.has_long_lines else []
+        more += [] if proof.summary.proven else [proven]
+        return (*HINTS[:3], *own, *HINTS[3:], *more, *MORE_HINTS)
 
     def compose(self) -> ComposeResult:
         yield Static(classes="review--proof")
         yield self.browser
         yield Static(classes="review--verification")
         yield ReviewInput()
+
+    def on_key(self) -> None:
+        self.browser.explain("")
 
     # Input from the screen
 
@@ -195,7 +206,10 @@ class ReviewPane(StatePane):
         self.browser.toggle_columns()
 
     def action_toggle_wrap(self) -> None:
-        self.browser.diff_view.action_toggle_wrap()
+        if self.browser.is_list_shown:
+            self.browser.explain(IN_LIST)
+        else:
+            self.browser.diff_view.action_toggle_wrap()
 
     # Verdicts
 
@@ -231,11 +245,16 @@ class ReviewPane(StatePane):
             return
         diff, hunk_index = browser.get_diff(), browser.diff_view.current
         if diff is None or (not whole_file and (hunk_index < 0 or browser.is_sent(hunk_index))):
+            if browser.changes:
+                browser.explain(NOT_LOADED if diff is None else ANSWERED)
             return
         hunk = "" if whole_file else diff.change.hunks[hunk_index].id
         ids = self._sent.list_resolvable(diff.change, verdict) if whole_file else (hunk,)
-        if ids and not self._is_blocked(diff.change, verdict, hunk):
-            self._send_verdict(diff.change, ids, verdict)
+        if not self._is_blocked(diff.change, verdict, hunk):
+            if ids:
+                self._send_verdict(diff.change, ids, verdict)
+            else:
+                browser.explain(ANSWERED)
 
     def _resolve_row(self, verdict: Verdict) -> None:
         row = self.browser.change_list.current_row
@@ -394,7 +413,9 @@ class ReviewPane(StatePane):
     # A hunk
 
     def action_mark_line(self, step: int) -> None:
-        if not self.browser.is_list_shown:
+        if self.browser.is_list_shown:
+            self.browser.explain(IN_LIST)
+        else:
             self.browser.diff_view.move_line_mark(step)
 
     def action_split_hunk(self) -> None:
@@ -445,15 +466,15 @@ class ReviewPane(StatePane):
 
     def action_resolve_origin(self) -> None:
         if (change := self.browser.current_change) is not None and not self.browser.is_too_early():
-            target = self.browser.find_judgeable_hunk()
-            if change.origin is not None and target is not None and target[1].todo:
-                change = replace(change, origin=replace(change.origin, todo=target[1].todo))
+            hunk = self.browser.pending_hunk
+            if change.origin is not None and hunk is not None and hunk.todo:
+                change = replace(change, origin=replace(change.origin, todo=hunk.todo))
             self.post_message(messages.OriginVerdictRequested(change))
 
     def action_show_todo(self) -> None:
         if (change := self.browser.current_change) is not None:
-            target = self.browser.find_judgeable_hunk()
-            self.post_message(messages.TodoRequested(change, target[1].todo if target else ""))
+            hunk = self.browser.pending_hunk
+            self.post_message(messages.TodoRequested(change, hunk.todo if hunk is not None else ""))
 
     def action_show_news(self) -> None:
         """List only the hunks that are new or different since the end of the last visit; again: all of them."""

@@ -15,7 +15,7 @@ from textual.widget import Widget
 
 from tui.keymap import format_first_key, get_keymap
 
-Hint = tuple[str, str]  # id of a key, and its label
+Hint = tuple[str, str]  # id of a key, or of several with blanks between, and their label
 BACK_HINT: Final[Hint] = ("app.interrupt", "back")
 MORE_HINT: Final[Hint] = ("app.keys", "more")
 NOTHING_HINTS: Final[tuple[Hint, ...]] = (("app.mode_next", "mode"),)
@@ -64,8 +64,11 @@ def format_hints(hints: Iterable[Hint], keymap: Mapping[str, str]) -> Content:
 def arrange_hints(hints: Iterable[Hint], keymap: Mapping[str, str], width: int) -> list[Content]:
     """Return the rows that hints take, with a margin of a cell before them; `width` 0: they are one."""
     contents = [
-        Content.assemble((format_first_key(key, keymap), "$accent"), (f" {word}", "$foreground 60%"))
-        for key, word in hints
+        Content.assemble(
+            (" ".join(format_first_key(key, keymap) for key in keys.split()), "$accent"),
+            (f" {word}", "$foreground 60%"),
+        )
+        for keys, word in hints
     ]
     rows = arrange_choices(contents, "  ", width - 1) if width else [Content("  ").join(contents)]
     return [Content(" ") + row for row in rows]

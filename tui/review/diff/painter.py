@@ -50,6 +50,7 @@ class DiffPainter:
         self.is_split = False
         self.is_bright = True
         self.has_buttons = True
+        self.explanation = ""  # why the last key did nothing to the current hunk
 
     def measure_gutter(self, page: DiffPage) -> int:
         """Return the width of bar, line numbers, sign and space."""
@@ -229,6 +230,8 @@ class DiffPainter:
             return self._view.render_styled([(f"{SENT_LABELS[page.sent[id_]]} ", "$text-warning")], base)
         if index != self.current or not self.has_buttons:
             return Strip([])
+        if self.explanation:
+            return self._view.render_styled([(f"{self.explanation} ", "$text-warning")], base)
         pieces: list[tuple[str, Style]] = []
         is_clash = page.diff is not None and not page.diff.change.is_hunk_clean(id_)
         for sign, word, key_id, style in (RESOLVE if is_clash else ACCEPT, REJECT):
