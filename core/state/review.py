@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from core.protocol import events as ev
 from core.protocol.events.verification import Verification
-from core.protocol.review import Bulk, Change, Comment, VerdictRecord
+from core.protocol.review import Bulk, Change, Comment, Hunk, VerdictRecord
 from core.state.findings import CodeReview, SettledFinding
 from core.state.proof import ProofState
+
+MAX_SPLITS: Final = 100  # that are remembered
 
 
 class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
@@ -26,14 +28,36 @@ class ReviewCheckpoint(Struct, frozen=True, kw_only=True):
     written: int
 
 
+class SplitRecord(Struct, frozen=True, kw_only=True):
+    """A hunk of `path` that was split into `parts`; `verdicts`: the ids of those that were standing then."""
+
+    path: str
+    parts: tuple[str, ...]
+    verdicts: frozenset[str]
+
+    def find_run(self, change: Change | None, hunk: str) -> tuple[Hunk, ...]:
+        """Return the pending parts around a hunk ("" = the first with another), none missing between them."""
+        places = {part: place for place, part in enumerate(self.parts)}
+        runs: list[list[Hunk]] = [[]]
+        for pending in change.hunks if change is not None else ():
+            is_next = runs[-1] and places.get(pending.id) == places[runs[-1][-1].id] + 1
+            if pending.id in places and not is_next:
+                runs.append([])
+            if pending.id in places:
+                runs[-1].append(pending)
+        fitting = (run for run in runs if len(run) > 1 and (not hunk or any(part.id == hunk for part in run)))
+        return tuple(next(fitting, ()))
+
+
 @dataclass(slots=True)
 class ReviewState:
     """The review. `changes` by path; `hunk_calls`: the call that made each of their hunks, by path and id, "" = the
     user did; `verdicts` in order, without undone ones; `commits` made of them; `layers` of commands' effects, lowest
-    first, and the `bulks` in them; `comments` by path and hunk that the model has not been sent; `diagnostics` of the
-    pending text by path; `code_review`: the last one; `verifications`: the last one of every command; `verified_last`:
-    the end of the last of all; `proof`: the evidence of the hunks. Only `apply` changes it, and `version` with it.
-    `writes`, `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
+    first, and the `bulks` in them; `splits` of hunks, the last one last; `comments` by path and hunk that the model has
+    not been sent; `diagnostics` of the pending text by path; `code_review`: the last one; `verifications`: the last one
+    of every command; `verified_last`: the end of the last of all; `proof`: the evidence of the hunks. Only `apply`
+    changes it, and `version` with it. `writes`, `plan_paths` (those of plans) and `checkpoints` (by id) serve to
+    restore files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -42,6 +66,7 @@ class ReviewState:
     commits: list[ev.CommitMade] = field(default_factory=list)
     layers: tuple[str, ...] = ()
     bulks: tuple[Bulk, ...] = ()
+    splits: list[SplitRecord] = field(default_factory=list)
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
     diagnostics: dict[str, ev.DiagnosticsReported] = field(default_factory=dict)
     code_review: CodeReview | None = None
@@ -56,6 +81,23 @@ class ReviewState:
     def committed(self) -> set[str]:
         """The ids of the verdicts of which a part was committed in this session."""
         return {edit.partition(".")[0] for commit in self.commits for edit in commit.edits}
+
+    def find_joinable(self, path: str, hunk: str) -> tuple[Hunk, ...]:
+        """Return the pending hunks of which the last split of `hunk` made several; nothing if it is no part of one."""
+        runs = (
+            record.find_run(self.changes.get(path), hunk) for record in reversed(self.splits) if record.path == path
+        )
+        return next(filter(None, runs), ())
+
+    @property
+    def last_split(self) -> tuple[str, str] | None:
+        """The path of the last split that can be undone, and one of its parts; None: there is none, or a verdict was
+        given after it."""
+        for record in reversed(self.splits):
+            if run := record.find_run(self.changes.get(record.path), ""):
+                is_last = record.verdicts.issuperset(verdict.id for verdict in self.verdicts)
+                return (record.path, run[0].id) if is_last else None
+        return None
 
     def apply(self, event: ev.AnyEvent) -> None:
         """Apply one event; events that are not about the review change nothing."""
@@ -77,6 +119,14 @@ def _set_change(review: ReviewState, event: ev.ChangeProposed | ev.ChangeRevised
     review.proof.apply_edit(event.change.path, event.change.pending)
     if previous_change is None or previous_change.pending != event.change.pending:  # They are about another text.
         review.diagnostics.pop(event.change.path, None)
+
+
+def _revise_change(review: ReviewState, event: ev.ChangeRevised) -> None:
+    _set_change(review, event)
+    if event.parts:
+        standing = frozenset(verdict.id for verdict in review.verdicts)
+        record = SplitRecord(path=event.change.path, parts=event.parts, verdicts=standing)
+        review.splits = [*review.splits[1 - MAX_SPLITS :], record]
 
 
 def _drop_change(review: ReviewState, event: ev.ChangeResolved) -> None:
@@ -195,7 +245,7 @@ def _add_checkpoint(review: ReviewState, event: ev.CheckpointCreated) -> None:
 
 REVIEW_STEPS: dict[type[ev.Event], ReviewStep] = {
     ev.ChangeProposed: _set_change,
-    ev.ChangeRevised: _set_change,
+    ev.ChangeRevised: _revise_change,
     ev.ChangeResolved: _drop_change,
     ev.ChangeConflicted: _mark_conflict,
     ev.VerdictGiven: _add_verdict,

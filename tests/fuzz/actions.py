@@ -60,9 +60,9 @@ class Judge(Action, frozen=True, kw_only=True, tag="judge"):
 
 
 class Rework(Action, frozen=True, kw_only=True, tag="rework"):
-    """Split, edit or comment pending hunk number `at`."""
+    """Split, join, edit or comment pending hunk number `at`."""
 
-    how: Literal["split", "edit", "comment"]
+    how: Literal["split", "join", "edit", "comment"]
     at: int = 0
     text: str = ""
 

@@ -266,6 +266,8 @@ class Driver:
         match action.how:
             case "split":
                 await self.do(cmd.HunkSplit(**where))
+            case "join":
+                await self.do(cmd.HunkJoin(**where))
             case "edit":
                 await self.do(cmd.HunkEdit(**where, text=action.text))
             case "comment":

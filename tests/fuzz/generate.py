@@ -263,7 +263,7 @@ class Generator:
         return act.Judge(what=what, verdict=verdict, at=self._number(), confirmed=self._chance.random() < 0.7)
 
     def _rework(self) -> act.Rework:
-        how = self._chance.choice(("split", "edit", "comment"))
+        how = self._chance.choice(("split", "join", "edit", "comment"))
         return act.Rework(how=how, at=self._number(), text=f"{self._marks.agents()}\n" if how == "edit" else "Why?")
 
     def _settle(self) -> act.Settle:

@@ -62,6 +62,23 @@ async def test_a_hunk_is_split_and_edited_and_the_model_is_told(project):
     assert first.new_lines == 3
 
 
+async def test_a_part_that_falls_into_no_others_is_joined_with_them_and_so_is_any_part_on_request(project):
+    text = "a = 1\n\nb = f(\n    2,\n)\n"
+    async with session_in(project, access([writes("new.py", text=text), says("Done.")])) as (engine, session):
+        await run_turn(engine, session)
+        (whole,) = change_of(engine, session, "new.py").hunks
+        for join in (cmd.HunkSplit, cmd.HunkJoin):
+            await submit(engine, cmd.HunkSplit(session=session, path="new.py", hunk=whole.id))
+            first, second = change_of(engine, session, "new.py").hunks
+            assert (first.new_lines, second.new_lines) == (2, 3)
+            assert engine.state(session).review.last_split == ("new.py", first.id)
+            await submit(engine, join(session=session, path="new.py", hunk=second.id))
+            assert change_of(engine, session, "new.py").hunks == (whole,)
+        reply = await refused(engine, cmd.HunkJoin(session=session, path="new.py", hunk=whole.id))
+        assert reply.code == "not_joinable"
+        assert engine.state(session).review.last_split is None
+
+
 async def test_a_hunk_that_cannot_be_split_is_refused_at_once_and_nothing_of_it_is_in_the_conversation(project):
     async with session_in(project, access([writes("new.txt", text="one line\n"), says("Done.")])) as (engine, session):
         await run_turn(engine, session)
@@ -195,6 +212,7 @@ async def test_what_is_not_there_is_refused_with_what_is_wrong(project):
         await run_turn(engine, session)
         for command in (
             cmd.HunkSplit(session=session, path="new.txt", hunk="gone"),
+            cmd.HunkJoin(session=session, path="new.txt", hunk="gone"),
             cmd.HunkEdit(session=session, path="new.txt", hunk="gone", text=""),
             cmd.HunkComment(session=session, path="new.txt", hunk="gone", text="x"),
         ):

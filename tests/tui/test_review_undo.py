@@ -3,11 +3,12 @@ from __future__ import annotations
 from core.protocol import commands as c
 from core.protocol import events as e
 from core.protocol.queries import DiffAnswer, DiffQuery
-from core.protocol.review import ChangeDiff
+from core.protocol.review import ChangeDiff, VerdictRecord
 from tests.support import recorded
 from tests.support.scripted_client import ScriptedClient
 from tests.tui.review_case import ADDED, PRICES, TESTS, ReviewApp
 from tests.tui.test_review import IDS, settle, text_of, without
+from tests.tui.test_review_dialogs import reviewing
 from tui.review.diff.view import DiffView
 
 
@@ -91,3 +92,24 @@ async def test_a_change_that_can_not_be_read_says_why(stage):
         await on.until(lambda: (text := text_of(on.screen.query_one(DiffView))) and "scripted" in text)
         assert "nothing is scripted for that" in text_of(on.screen.query_one(DiffView))
         assert "Nothing to review" not in text_of(on.screen.query_one(DiffView))
+
+
+async def test_u_joins_what_was_split_last_unless_a_verdict_is_newer(stage, clock):
+    change, ids = PRICES.change, tuple(IDS)
+    texts = {"base_before": change.base, "base_after": change.base}
+    texts |= {"pending_before": change.pending, "pending_after": change.pending}
+    record = VerdictRecord(id="v1", path="src/other.py", verdict="accept", hunks=(), **texts)
+    events = [*recorded.opening(), e.ChangeProposed(change=change), e.ChangeRevised(change=change, parts=ids[1:3])]
+    async with stage(events, size=(120, 40), answers={DiffQuery: DiffAnswer(diff=PRICES)}) as on:
+        await reviewing(on, clock)
+        await on.pilot.press("u")
+        await on.until(lambda: on.sent(c.HunkJoin))
+        (join,) = on.sent(c.HunkJoin)
+        assert (join.path, join.hunk) == (change.path, ids[1])
+        await on.emit(e.VerdictGiven(verdict=record))
+        await on.pilot.press("u")
+        await on.until(lambda: on.sent(c.VerdictUndo))
+        await on.emit(e.VerdictUndone(id="v1", path="src/other.py"))
+        await on.pilot.press("u")
+        await on.until(lambda: len(on.sent(c.HunkJoin)) == 2)
+        assert len(on.sent(c.VerdictUndo)) == 1

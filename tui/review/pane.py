@@ -12,7 +12,15 @@ from textual.app import ComposeResult
 from textual.content import Content
 from textual.widgets import Input, Static
 
-from core.protocol.commands import HunkComment, HunkResolve, HunkSplit, HunkTestRequest, MutantDismiss, VerdictUndo
+from core.protocol.commands import (
+    HunkComment,
+    HunkJoin,
+    HunkResolve,
+    HunkSplit,
+    HunkTestRequest,
+    MutantDismiss,
+    VerdictUndo,
+)
 from core.protocol.queries import HunkAnswer
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, Verdict
@@ -95,6 +103,7 @@ class ReviewPane(StatePane):
         self._sent = SentVerdicts(self.read_clock)
         self.browser = ChangeBrowser(load, self._sent, clock=self.read_clock)
         self._before_undo: frozenset[str] | None = None
+        self._last_split: tuple[str, str] | None = None  # path and hunk; None: `undo` is about a verdict
         self._input_target = ("", "")  # path and hunk
         self._shown: tuple[object, ...] = ()  # the session, its last event that was shown, and what is in no log
         self._is_visited = False  # since the end of the last visit
@@ -137,6 +146,7 @@ class ReviewPane(StatePane):
         if seen == self._shown and not state.refusals:  # a lossy event: nothing but the progress of a check is new
             self._show_progress(state)
             return
+        self._last_split = state.review.last_split
         todos = {todo.id: todo.content for todo in state.todos}
         diagnostics = state.review.diagnostics
         self.browser.set_surroundings(state.bulks, state.comments, diagnostics, (state.turn_numbers, todos))
@@ -386,7 +396,8 @@ class ReviewPane(StatePane):
             return
         self.reopen()
         self._before_undo = frozenset(hunk.id for change in self.browser.changes for hunk in change.hunks)
-        self.post_message(messages.CommandRequested(VerdictUndo()))
+        command = HunkJoin(path=self._last_split[0], hunk=self._last_split[1]) if self._last_split else VerdictUndo()
+        self.post_message(messages.CommandRequested(command))
 
     def action_reject_with_reason(self) -> None:
         if target := self.browser.find_judgeable_hunk():

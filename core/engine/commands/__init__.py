@@ -32,7 +32,15 @@ STOPPING: Final = frozenset(
     {
         *(cmd.TurnSubmit, cmd.TurnSteer, cmd.LoopStart, cmd.AsideAsk, cmd.CommandRun, cmd.ProofStop),
         *(cmd.HunkResolve, cmd.BulkResolve, cmd.ConflictResolve, cmd.VerdictUndo, cmd.ProvenAccept, cmd.ChangesVerify),
-        *(cmd.HunkSplit, cmd.HunkEdit, cmd.HunkTestRequest, cmd.SymbolRename, cmd.CommentsSend, cmd.FindingsFix),
+        *(
+            cmd.HunkSplit,
+            cmd.HunkJoin,
+            cmd.HunkEdit,
+            cmd.HunkTestRequest,
+            cmd.SymbolRename,
+            cmd.CommentsSend,
+            cmd.FindingsFix,
+        ),
         *(cmd.CheckpointRestore, cmd.BestRun, cmd.BestTake, cmd.PlanBuild, cmd.BackgroundPull),
     }
 )
@@ -72,6 +80,7 @@ COMMANDS: Final[Mapping[type, Check]] = {
     cmd.ConflictResolve: review.prepare_conflict_resolve,
     cmd.VerdictUndo: review.prepare_undo,
     cmd.HunkSplit: review.prepare_split,
+    cmd.HunkJoin: review.prepare_join,
     cmd.HunkEdit: review.prepare_edit,
     cmd.HunkComment: review.prepare_comment,
     cmd.SymbolRename: review.prepare_symbol_rename,

@@ -298,10 +298,23 @@ def prepare_bulk_resolve(session: Session, command: cmd.BulkResolve) -> Effect:
 
 
 def prepare_split(session: Session, command: cmd.HunkSplit) -> Effect:
-    """Split a hunk. An indivisible hunk is rejected before the effect."""
+    """Split a hunk. An indivisible hunk is joined with the other parts of a split one, else rejected before the
+    effect."""
     rework = session.shadow.hunk_edits
-    rework.divide(command.path, command.hunk, command.line)
+    try:
+        rework.divide(command.path, command.hunk, command.line)
+    except CommandRejected as refusal:
+        is_part = bool(session.review.find_joinable(command.path, command.hunk))
+        if command.line or refusal.code != "not_divisible" or not is_part:
+            raise
+        return partial(rework.join, command.path, command.hunk)
     return partial(rework.split, command.path, command.hunk, command.line)
+
+
+def prepare_join(session: Session, command: cmd.HunkJoin) -> Effect:
+    rework = session.shadow.hunk_edits
+    rework.find_joinable(command.path, command.hunk)
+    return partial(rework.join, command.path, command.hunk)
 
 
 def prepare_edit(session: Session, command: cmd.HunkEdit) -> Effect:

@@ -111,9 +111,15 @@ class HunkCommand(Command, frozen=True, kw_only=True):
 
 class HunkSplit(HunkCommand, frozen=True, kw_only=True, tag="hunk.split"):
     """Make two or more hunks of one. `line`: the line of the hunk (1-indexed, on its longer side) that begins the
-    second; 0 = at its unchanged lines, else in the middle. Of a hunk that `moves`: make a creation and a deletion."""
+    second; 0 = at its unchanged lines, else at blank lines, between statements or, in unknown languages, in the middle.
+    A part that falls into no others is joined, as by `hunk.join`. Of a hunk that `moves`: make a creation and a
+    deletion."""
 
     line: int = 0
+
+
+class HunkJoin(HunkCommand, frozen=True, kw_only=True, tag="hunk.join"):
+    """Make one hunk again of this one and the other parts that the same split made."""
 
 
 class HunkEdit(HunkCommand, frozen=True, kw_only=True, tag="hunk.edit"):

@@ -167,9 +167,10 @@ class ChangeProposed(Event, frozen=True, kw_only=True, tag="change.proposed"):
 
 
 class ChangeRevised(Event, frozen=True, kw_only=True, tag="change.revised"):
-    """A change of the same path as an earlier one, which it replaces."""
+    """A change of the same path as an earlier one, which it replaces. `parts`: the hunks that a split made of one."""
 
     change: Change
+    parts: tuple[Id, ...] = ()
 
 
 class ChangeResolved(Event, frozen=True, kw_only=True, tag="change.resolved"):

@@ -56,7 +56,23 @@ def replace_hunk(
     taken_ids = [other.id for other in (*every[:index], *after)]
     differing = [part for part in parts if old[part[0] : part[1]] != new[part[2] : part[3]]]
     inner = _build_hunks(differing, old, new, taken_ids=taken_ids, above=(hunk.old_start - 1, hunk.new_start - 1))
-    return (*every[:index], *(replace(inner_hunk, yours=hunk.yours) for inner_hunk in inner), *after)
+    parts_of_hunk = (replace(inner_hunk, todo=hunk.todo, yours=hunk.yours) for inner_hunk in inner)
+    return (*every[:index], *parts_of_hunk, *after)
+
+
+def join_hunks(every: Sequence[Hunk], parts: Sequence[Hunk], base: bytes, pending: bytes) -> tuple[Hunk, ...]:
+    """Make one hunk of consecutive ones, with the unchanged lines between them."""
+    first, last, index = parts[0], parts[-1], every.index(parts[0])
+    before, after = every[:index], every[index + len(parts) :]
+    region = (
+        *(first.old_start - 1, last.old_start - 1 + last.old_lines),
+        *(first.new_start - 1, last.new_start - 1 + last.new_lines),
+    )
+    taken_ids = [other.id for other in (*before, *after)]
+    (whole,) = _build_hunks([region], split_lines(base), split_lines(pending), taken_ids=taken_ids)
+    is_yours, clashes = any(part.yours for part in parts), any(part.clashes for part in parts)
+    todo = first.todo if len({part.todo for part in parts}) == 1 else ""
+    return (*before, replace(whole, todo=todo, yours=is_yours, clashes=clashes), *after)
 
 
 def halve_hunk(old: Sequence[bytes], new: Sequence[bytes], index: int, encoding: Encoding) -> list[Region]:

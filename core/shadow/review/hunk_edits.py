@@ -21,7 +21,8 @@ from core.protocol.review import Change, Comment, Hunk, Origin
 from core.shadow.content.contents import ChangeSides, narrow_change
 from core.shadow.diff.alignment import Region, find_pieces, find_regions
 from core.shadow.diff.diff_lines import build_excerpt
-from core.shadow.diff.hunks import halve_hunk, is_divisible, replace_hunk
+from core.shadow.diff.hunk_parts import HunkSide, find_parts
+from core.shadow.diff.hunks import halve_hunk, is_divisible, join_hunks, replace_hunk
 from core.shadow.diff.text_lines import (
     Encoding,
     decode_line,
@@ -35,6 +36,7 @@ from core.shadow.diff.text_lines import (
 from core.shadow.review.conflicts import describe_other_conflict, include_competing_versions
 from core.shadow.review.rename_pairs import recount_hunks
 from core.shadow.review.verdict_plan import ReviewPart, build_pending_events
+from core.syntax.grammars import is_known_language
 from core.text.legacy_encodings import is_in_unknown_encoding
 
 _BOM = "\ufeff"
@@ -54,11 +56,36 @@ class HunkEdits(ReviewPart):
     def split(self, path: str, hunk_id: str, line: int = 0) -> Change:
         """Split a hunk into several; see `HunkSplit`. A rename becomes a new file and a deletion. Raises
         `CommandRejected` if it cannot be divided there."""
-        (_, hunk), change = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
-        self.emit(ChangeRevised(change=change))
+        (before, hunk), change = self.find_hunk(path, hunk_id), self.divide(path, hunk_id, line)
+        known_ids = {other.id for other in before.hunks if other is not hunk}
+        parts = () if hunk.moves else tuple(part.id for part in change.hunks if part.id not in known_ids)
+        self.emit(ChangeRevised(change=change, parts=parts))
         later = (part for part in change.hunks if hunk.moves or part.old_start >= hunk.old_start)
         self._transfer_comment(path, hunk_id, next(later))
         return self.state.changes[path]
+
+    def join(self, path: str, hunk_id: str) -> Change:
+        """Make one hunk again of the parts that the last split of a hunk made, as far as they are pending; their
+        comments become one. Raises `CommandRejected` if it is no such part."""
+        change, _ = self.find_hunk(path, hunk_id)
+        parts = self.find_joinable(path, hunk_id)
+        hunks = join_hunks(change.hunks, parts, *self.contents.read_change(change))
+        index, comments = change.hunks.index(parts[0]), dict(self.state.comments)
+        self.emit(ChangeRevised(change=replace(change, hunks=hunks)))
+        texts = [comments[path, part.id].text for part in parts if (path, part.id) in comments]
+        for part in parts:
+            if (path, part.id) in comments:
+                self.comment(path, part.id, "")
+        if texts:
+            self.comment(path, hunks[index].id, "\n".join(texts))
+        return self.state.changes[path]
+
+    def find_joinable(self, path: str, hunk_id: str) -> tuple[Hunk, ...]:
+        """Return the hunks that `join` makes one of. Raises `CommandRejected` if there are none."""
+        self.find_hunk(path, hunk_id)
+        if not (parts := self.state.find_joinable(path, hunk_id)):
+            raise CommandRejected("This hunk is not part of a split one.", code="not_joinable")
+        return parts
 
     def divide(self, path: str, hunk_id: str, line: int = 0) -> Change:
         """Return the result of `split` without recording it. Raises `CommandRejected` if the hunk cannot be divided
@@ -71,14 +98,16 @@ class HunkEdits(ReviewPart):
             raise CommandRejected(
                 "A cell is accepted or rejected as a whole.", hint="Edit it instead.", code="not_divisible"
             )
-        old, new = _slice_side(sides[0], hunk, is_old=True), _slice_side(sides[1], hunk)
-        parts = _divide_hunk(old, new, line, detect_encoding(sides[0] or b"".join(new)))
-        is_text = _is_text(change) and is_divisible(*sides)
-        every = replace_hunk(change.hunks, hunk, parts, old, new) if is_text else change.hunks
+        every = change.hunks
+        if _is_text(change) and is_divisible(*sides):
+            encoding = detect_encoding(sides[0] or sides[1])
+            old = HunkSide(path, split_lines(sides[0]), hunk.old_start - 1, hunk.old_lines, encoding)
+            new = HunkSide(path, split_lines(sides[1]), hunk.new_start - 1, hunk.new_lines, encoding)
+            parts = _divide_hunk(old, new, line)
+            every = replace_hunk(change.hunks, hunk, parts, old.own_lines, new.own_lines)
         if len(every) <= len(change.hunks):
-            raise CommandRejected(
-                "This hunk can't be split.", hint="It has only one line, or no text.", code="not_divisible"
-            )
+            hint = "It is one line, one statement or no text. It can still be split at a line that you name."
+            raise CommandRejected("This hunk can't be split.", hint=hint, code="not_divisible")
         return replace(change, hunks=every)
 
     def read_text(self, path: str, hunk_id: str) -> HunkText:
@@ -206,17 +235,21 @@ def _find_cell(notebook: Notebook, hunk: Hunk) -> Cell:
     return notebook.cells[cells[0]]
 
 
-def _divide_hunk(old: Sequence[bytes], new: Sequence[bytes], line: int, encoding: Encoding) -> list[Region]:
-    longer = max(len(old), len(new))
+def _divide_hunk(old: HunkSide, new: HunkSide, line: int) -> list[Region]:
+    longer, sides = max(old.size, new.size), (old.own_lines, new.own_lines)
     if line and not 2 <= line <= longer:
         raise CommandRejected(
             f"Line {line} can't start the second part of a hunk of {longer} lines.",
             hint=f"Choose one from 2 to {longer}." if longer > 1 else "",
             code="not_divisible",
         )
-    if not line and len(pieces := find_pieces(old, new)) > 1:
+    if line:
+        return halve_hunk(*sides, line - 1, old.encoding)
+    if len(pieces := find_pieces(*sides)) > 1:
         return pieces
-    return halve_hunk(old, new, line - 1 if line else (longer + 1) // 2, encoding)
+    if (parts := find_parts(old, new)) or is_known_language(old.path):
+        return parts or [(0, old.size, 0, new.size)]
+    return halve_hunk(*sides, (longer + 1) // 2, old.encoding)
 
 
 def _is_text(change: Change) -> bool:

@@ -75,6 +75,7 @@ DRIVING: Final[frozenset[type]] = frozenset(
         cmd.HunkSplit,
         cmd.JobAbsorb,
         cmd.JobRestart,
+        cmd.HunkJoin,
         cmd.JobStop,
         cmd.LoopStart,
         cmd.LoopStop,

@@ -306,7 +306,7 @@ def test_any_order_of_splits_edits_verdicts_and_undos_ends_at_what_was_shown(see
 def one_step(review: ReviewCase, chance: random.Random) -> None:
     ids = review.ids("a")
     try:
-        match chance.choice(["split", "edit", "accept", "reject", "undo", "agent"]):
+        match chance.choice(["split", "join", "edit", "accept", "reject", "undo", "agent"]):
             case "undo":
                 review.shadow.undo()
             case "agent":
@@ -315,6 +315,8 @@ def one_step(review: ReviewCase, chance: random.Random) -> None:
                 review.shadow.write("a", b"".join(lines))
             case "split" if ids:
                 review.shadow.hunk_edits.split("a", chance.choice(ids))
+            case "join" if ids:
+                review.shadow.hunk_edits.join("a", chance.choice(ids))
             case "edit" if ids:
                 text = "".join(f"mine {chance.randint(0, 3)}\n" for _ in range(chance.randint(0, 4)))
                 review.shadow.hunk_edits.edit("a", chance.choice(ids), text)

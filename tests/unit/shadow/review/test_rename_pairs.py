@@ -191,7 +191,7 @@ def test_n16a_a_rename_is_protected_if_one_of_its_paths_is(review, old, new):
 
 def test_n16a_a_part_of_a_deletion_or_quite_another_text_is_no_rename(review):
     moved(review, ("old.py", "new.py"))
-    review.shadow.hunk_edits.split("old.py", review.ids("old.py")[0])
+    review.shadow.hunk_edits.split("old.py", review.ids("old.py")[0], 3)
     review.shadow.resolve("old.py", tuple(review.ids("old.py")[:1]))
     assert sorted(review.files()) == ["old.py"]
     assert (find_renames(review.state.changes), sorted(review.state.changes)) == ({}, ["new.py", "old.py"])
