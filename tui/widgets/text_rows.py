@@ -6,7 +6,7 @@ A role is a palette name ("" = plain), never a colour. `lead` characters at the 
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
@@ -106,10 +106,12 @@ def find_soft_breaks(text: str, width: int, most_rows: int) -> list[tuple[int, i
 
 def _choose_break(text: str, edges: Sequence[int], first: int, limit: int) -> int:
     """Return the letter at which the next row begins: after a blank or else a sign, if that fills half of the row."""
+    start, end = edges[first + (limit - first) // 2], edges[limit]
     for signs in (" ", ",;()[]{}"):
-        for index in range(limit, first + (limit - first) // 2, -1):
-            if text[edges[index] - 1] in signs:
-                return index
+        position = max(text.rfind(sign, start, end) for sign in signs) + 1
+        index = bisect_left(edges, position)
+        if position and edges[index] == position:
+            return index
     return limit
 
 

@@ -249,6 +249,13 @@ class _LayoutBuilder:
         self, diff: ChangeDiff, lines: Sequence[CleanLine], remarks: Remarks, room: int, code_room: int
     ) -> None:
         self._diff, self._shown, self._room, self._code_room = diff, lines, room, code_room
+        self._long_lines = {
+            index
+            for index, line in enumerate(lines)
+            if line.kind in CHANGED and (len(line.text) >= code_room or line.eol or not line.text.isascii())
+        }
+        if not code_room:
+            self._long_lines.clear()
         self._breaks: dict[int, Sequence[tuple[int, int]]] = {}
         self.comments = remarks.comments
         self.diagnostics = group_by_line(remarks.diagnostics)
@@ -286,7 +293,7 @@ class _LayoutBuilder:
             if row.hunk < 0:
                 self._add_folded(number)
             self.rows.append(row)
-            if self._code_room and row.hunk >= 0:
+            if row.left in self._long_lines or row.right in self._long_lines:
                 self._add_rest_of_lines(row)
             self._add_diagnostics(self.diagnostics.pop(number, ()) if number else (), row.hunk)
 

@@ -38,7 +38,7 @@ CONFLICT_HINTS: Final[tuple[Hint, ...]] = tuple(
 )
 
 
-class Place(NamedTuple):
+class ViewPlace(NamedTuple):
     """Something of a page that must not move, and its row on screen: a hunk's head, `line` of the diff (its numbers on
     both sides) at a character of it, or else a row."""
 
@@ -93,7 +93,7 @@ class DiffView(CodeView):
         self._text, self._final_hints = "", tuple[Hint, ...]()
         self._laid_out_for = Size(0, 0)
         self.has_long_lines = False  # True if a changed line is wider than the view
-        self._places_by_size: dict[Size, Place | None] = {}  # before the last resizes
+        self._places_by_size: dict[Size, ViewPlace | None] = {}  # before the last resizes
         self._rest_position: tuple[object, ...] | None = ()  # after the last one, None = not yet
         self._shifted = ("", "")  # the path and the hunk that scroll sideways
         self._shifted_lines: tuple[object, range] = (None, range(0))
@@ -260,7 +260,7 @@ class DiffView(CodeView):
         first, last = page.find_hunk_rows(hunk) or (0, page.height)
         return top + first, top + last
 
-    def _find_anchor(self) -> Place | None:
+    def _find_anchor(self) -> ViewPlace | None:
         """Return what must not move: the head of the current hunk if it is in sight, else the top row."""
         if not self.pages:
             return None
@@ -268,16 +268,16 @@ class DiffView(CodeView):
         if self.current >= 0 and self.diff is not None:
             page, rows = self.pages[self.at], self.find_hunk_rows(self.current)
             if top <= rows[0] < top + self.size.height:
-                return Place(page, rows[0] - top, hunk=self.current)
+                return ViewPlace(page, rows[0] - top, hunk=self.current)
         page, row = self.find_page(top)
         diff_row = page.get_row(row) if row < page.height else DiffRow("rest")
         line = max(diff_row.left, diff_row.right)
-        if diff_row.kind != "line":
-            return Place(page, 0, row=row)
+        if diff_row.kind != "line" or not (page.lines[line].old or page.lines[line].new):
+            return ViewPlace(page, 0, row=row)
         numbers, span = (page.lines[line].old, page.lines[line].new), page.find_part(line, diff_row.part)
-        return Place(page, 0, line=numbers, character=span[0] if span is not None else 0, row=row)
+        return ViewPlace(page, 0, line=numbers, character=span[0] if span is not None else 0, row=row)
 
-    def _restore(self, position: Place | None) -> None:
+    def _restore(self, position: ViewPlace | None) -> None:
         if position is None or position.page not in self.pages:
             return
         page = position.page
