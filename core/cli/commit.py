@@ -88,7 +88,7 @@ def run(arguments: CommitArguments) -> int:
 
 
 async def _run(arguments: CommitArguments) -> int:
-    async with open_changes(arguments) as work:
+    async with open_changes(arguments, is_reading=arguments.dry_run) as work:
         return await _commit(work, arguments)
 
 

@@ -98,7 +98,7 @@ async def _run(arguments: DiffArguments) -> int:
         if not session:
             print_notice(_describe_nothing(arguments))
             return ExitCode.DONE
-    async with open_changes(arguments, session) as work:
+    async with open_changes(arguments, session, is_reading=True) as work:
         return await _print(work, arguments)
 
 

@@ -51,7 +51,7 @@ from core.shadow.content.blob_store import BlobStore
 from core.state.session import SessionState
 from core.text.display_names import display_name, to_one_line
 from core.text.exposure import expose_full_line
-from core.transports.session_client import SessionView, require_ack, resume_session
+from core.transports.session_client import SessionView, open_to_read, require_ack, resume_session
 
 REVIEW_USAGE = """\
 agent-tui review [DIR] [--print] [--accept all | PATH ...] [--reject all | PATH ...]
@@ -177,7 +177,8 @@ async def _run(arguments: ReviewArguments) -> int:
             _print_notice(format_unknown(name))
         return ExitCode.FAILED if is_taking else ExitCode.REFUSED if unknown else ExitCode.DONE
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False)
-    engine = await resume_session(arguments.directory, session, options)
+    open_client = resume_session if arguments.verdict or is_taking else open_to_read
+    engine = await open_client(arguments.directory, session, options)
     events: list[ev.AnyEvent] = []
     view = SessionView(engine, session, lambda envelope: events.append(envelope.event))
     try:

@@ -32,7 +32,7 @@ from core.sessions.store import SessionStore
 from core.state.session import SessionState
 from core.text.counting import count
 from core.text.display_names import to_one_line
-from core.transports.session_client import SessionView, require_ack, resume_session
+from core.transports.session_client import SessionView, open_to_read, require_ack, resume_session
 from core.workspace import Workspace
 
 CODES: Final = """\
@@ -120,14 +120,17 @@ def _render_trust_question(trust_event: ev.TrustStated | None, directory: Path) 
 
 
 @asynccontextmanager
-async def open_changes(arguments: ChangesArguments, session: str = "") -> AsyncGenerator[SessionChanges]:
-    """Open the session of the arguments. Raises `CommandRejected` if there is none, or if an unreachable program has it
-    open."""
+async def open_changes(
+    arguments: ChangesArguments, session: str = "", *, is_reading: bool = False
+) -> AsyncGenerator[SessionChanges]:
+    """Open the session of the arguments. Raises `CommandRejected` if there is none, or (unless `is_reading`) if an
+    unreachable program has it open."""
     session = session or arguments.session or SessionStore(arguments.directory).find_latest()
     if not session:
         raise CommandRejected("there is no session here, so nothing was accepted.", code="session_unknown")
     options = EngineOptions(interactive=False, watch=False, preload=False, private=False, trust=arguments.trust)
-    engine, events = await resume_session(arguments.directory, session, options), list[ev.AnyEvent]()
+    open_client = open_to_read if is_reading else resume_session
+    engine, events = await open_client(arguments.directory, session, options), list[ev.AnyEvent]()
     view = SessionView(engine, session, lambda envelope: events.append(envelope.event))
     try:
         await view.settle()

@@ -24,6 +24,7 @@ from core.sessions.log import STATE_LOST
 from core.user_dirs import get_state_dir
 
 LOG_FILE, JOURNAL_FILE = "log.jsonl", "journal.jsonl"
+LOCKED = "session_locked"  # the code of the error that another program has a session open
 _SESSION_ID = compile_lazily(r"[A-Za-z0-9][A-Za-z0-9_-]{0,79}")
 
 
@@ -121,7 +122,7 @@ def _acquire_lock(path: Path, session: str) -> int:
         raise StateError(
             f"the session {session} is open in another agent-tui{f' (process {owner})' if owner.isdigit() else ''}.",
             hint=f"Use it there (`agent-tui attach {session}`, if it has a screen), or start a new session here.",
-            code="session_locked",
+            code=LOCKED,
         ) from problem
     _write_owner(descriptor)
     return descriptor

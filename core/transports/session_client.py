@@ -1,11 +1,13 @@
 """A session for a front end without a screen: resume it, follow its events, attach files to it.
 
 A session has one writer. So a session that another process has open (an editor, a server, a screen) is joined through
-that process's engine, and its lock is no obstacle; only otherwise an engine is made here.
+that process's engine, and its lock is no obstacle; only otherwise an engine is made here. If that process can't be
+reached, its session can still be read.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.engine import Engine
+from core.engine.reading import SessionReader
 from core.errors import CommandRejected
 from core.ids import new_id
 from core.protocol import commands as cmd
@@ -22,6 +25,7 @@ from core.protocol.commands import Ack, Reject, Reply
 from core.protocol.events import Envelope
 from core.protocol.options import EngineOptions
 from core.protocol.queries import AnyAnswer, IdleAnswer, IdleQuery, RefusedAnswer
+from core.sessions.store import LOCKED
 from core.state.fold import SHARED_STEPS, apply_event
 from core.state.session import SessionState
 from core.transports.line_client import LineClient
@@ -107,6 +111,17 @@ async def resume_session(directory: Path, session: str, options: EngineOptions) 
         await engine.close()
         raise
     return engine
+
+
+async def open_to_read(directory: Path, session: str, options: EngineOptions) -> Client:
+    """Return a client like `resume_session`; of a session that an unreachable program has open, one that reads its log
+    and refuses every command. Raises `CommandRejected`."""
+    try:
+        return await resume_session(directory, session, options)
+    except CommandRejected as problem:
+        if problem.code != LOCKED:
+            raise
+        return await asyncio.to_thread(SessionReader, directory, session, problem)
 
 
 async def prove_pending(client: Client, view: SessionView, request: cmd.ChangesProve) -> ev.ProofFinished:

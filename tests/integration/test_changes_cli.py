@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -10,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from core.protocol import commands as cmd
+from core.sessions.store import SessionStore
 from tests.support.commits import LINES, add_hook, edited, git, make_repository
+from tests.support.open_session import session_in
 from tests.support.program import ROOT
 
 SCRIPT = """
@@ -27,6 +31,8 @@ turns:
               is_background: false
       - Done.
 """
+READING = (("diff",), ("review", "--print"), ("commit", "--dry-run"))
+WRITING = (("review", "--accept", "b.bin"), ("commit",), ("commit", "--dry-run", "--write-text"))
 
 
 @pytest.fixture
@@ -77,6 +83,33 @@ def test_what_was_accepted_is_shown_committed_and_then_nothing_is_left(project):
     assert git(project, "log", "-1", "--format=%B") == "text: renew the lines\n\nThey were old.\n\n"
     again = call(project, "commit")
     assert (again.returncode, again.stdout) == (1, b"")
+
+
+async def test_what_is_pending_is_read_while_a_program_that_cannot_be_reached_has_the_session_open(project):
+    propose(project)
+    call(project, "review", "--accept", "a.txt")
+    alone = [call(project, *words) for words in READING]
+    store = SessionStore(project)
+    directory = store.get_path(store.find_latest())
+    async with session_in(project, opening=cmd.SessionResume(session=directory.name)):
+        before = list_entries(directory)
+        beside = [await asyncio.to_thread(call, project, *words) for words in READING]
+        refused = [await asyncio.to_thread(call, project, *words) for words in WRITING]
+        assert list_entries(directory) == before
+    assert [(result.returncode, result.stdout, result.stderr) for result in beside] == [
+        (result.returncode, result.stdout, result.stderr) for result in alone
+    ]
+    assert b"b.bin" in beside[0].stdout
+    assert b"Renew the lines" in beside[2].stdout
+    for result in refused:
+        assert result.returncode == 1
+        assert b"is open in another agent-tui (process " in result.stderr
+    assert not (project / "b.bin").exists()
+
+
+def list_entries(directory: Path) -> dict[str, tuple[int, int]]:
+    paths = (path for path in directory.rglob("*"))
+    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths}
 
 
 def test_a_hook_that_refuses_is_exit_code_four_with_what_it_printed(project):

@@ -15,7 +15,7 @@ from shlex import quote
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.engine.session.session import Session
+from core.engine.session.pending_changes import ReviewedSession
 from core.errors import CommandRejected
 from core.git.layout import RepositoryLayout, find_repository
 from core.git.repository import GitRepository, find_confirmed_repository, open_repository
@@ -87,7 +87,7 @@ def _explain_missing_repository(root: Path) -> CommandRejected:
 
 
 @contextmanager
-def open_basis(session: Session) -> Iterator[CommitBasis]:
+def open_basis(session: ReviewedSession) -> Iterator[CommitBasis]:
     """Open the basis. Slow: call it in a thread. Raises `CommandRejected` if nothing can be committed, `GitFailed`,
     `ContentLost`."""
     root = session.workspace.root

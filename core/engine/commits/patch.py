@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from core.engine.commits.basis import open_basis
-from core.engine.session.session import Session
+from core.engine.session.pending_changes import ReviewedSession
 from core.errors import ContentLost
 from core.protocol import queries as q
 from core.protocol.paths import is_below
@@ -17,7 +17,7 @@ from core.shadow.commits.path_version import PathVersion, read_version
 from core.shadow.diff.hunks import is_divisible, select_hunks
 
 
-def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
+def build_patch(session: ReviewedSession, query: q.PatchQuery) -> q.PatchAnswer:
     """Return pending or accepted changes as a patch. Slow: call it in a thread. Raises `AgentTuiError`."""
     left_out: dict[str, str] = {}
     if query.which == "pending":
@@ -32,7 +32,7 @@ def build_patch(session: Session, query: q.PatchQuery) -> q.PatchAnswer:
 
 
 def _read_pending(
-    session: Session, query: q.PatchQuery, left_out: dict[str, str]
+    session: ReviewedSession, query: q.PatchQuery, left_out: dict[str, str]
 ) -> dict[str, tuple[PathVersion, PathVersion]]:
     """Return the two versions of pending changes by path; unreadable ones are added to `left_out` with a reason."""
     contents, versions = session.shadow.merged_tree.contents, dict[str, tuple[PathVersion, PathVersion]]()

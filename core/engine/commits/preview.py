@@ -7,7 +7,7 @@ from typing import Final
 
 from core.engine.commits.basis import CommitBasis, open_basis
 from core.engine.commits.patch import is_selected
-from core.engine.session.session import Session
+from core.engine.session.pending_changes import ReviewedSession
 from core.errors import AgentTuiError
 from core.git.tree_entries import count_staged
 from core.patterns import compile_lazily
@@ -25,7 +25,7 @@ _NOTHING: Final = "nothing that was accepted{} is waiting for a commit."
 _SENTENCE_END: Final = compile_lazily(r"[.!?](?:\s|$)|\n")
 
 
-def build_preview(session: Session, query: q.CommitQuery) -> q.CommitAnswer:
+def build_preview(session: ReviewedSession, query: q.CommitQuery) -> q.CommitAnswer:
     """Return the groups that can be committed, or why there are none. Slow: call it in a thread. Never raises."""
     try:
         with open_basis(session) as basis:

@@ -6,7 +6,7 @@ import asyncio
 from typing import Literal, TypeVar
 
 from core.engine.commands.checkpoints import find_checkpoint
-from core.engine.queries.source import QuerySource
+from core.engine.queries.source import QuerySource, ReviewSource
 from core.engine.session.session import Session
 from core.errors import AgentTuiError
 from core.protocol import queries as q
@@ -21,7 +21,7 @@ from core.text.well_formed import convert_record
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
-def answer_diff(source: QuerySource, query: q.DiffQuery) -> q.DiffAnswer:
+def answer_diff(source: ReviewSource, query: q.DiffQuery) -> q.DiffAnswer:
     shadow = source.require_session(query.session).shadow
     return q.DiffAnswer(diff=shadow.diff(query.path, query.context, query.width))
 
@@ -42,7 +42,7 @@ def mask_answer(answer: AnswerT) -> AnswerT:
     return convert_record(answer, mask_secrets) if any(value in raw for value in list_masked_values()) else answer
 
 
-async def answer_git_preview(source: QuerySource, query: q.GitPreviewQuery) -> q.GitPreviewAnswer:
+async def answer_git_preview(source: ReviewSource, query: q.GitPreviewQuery) -> q.GitPreviewAnswer:
     git = source.require_session(query.session).shadow.bulks.git
     return mask_answer(q.GitPreviewAnswer(preview=await asyncio.to_thread(git.preview, query.root)))
 
@@ -54,13 +54,13 @@ def answer_verification(source: QuerySource, query: q.VerificationQuery) -> q.Ve
     return plan_verification(session.state, session.settings.commands.checks, query).describe()
 
 
-async def answer_commit(source: QuerySource, query: q.CommitQuery) -> q.CommitAnswer:
+async def answer_commit(source: ReviewSource, query: q.CommitQuery) -> q.CommitAnswer:
     from core.engine.commits.preview import build_preview
 
     return mask_answer(await asyncio.to_thread(build_preview, source.require_session(query.session), query))
 
 
-async def answer_patch(source: QuerySource, query: q.PatchQuery) -> q.PatchAnswer:
+async def answer_patch(source: ReviewSource, query: q.PatchQuery) -> q.PatchAnswer:
     from core.engine.commits.patch import build_patch
 
     return await asyncio.to_thread(build_patch, source.require_session(query.session), query)

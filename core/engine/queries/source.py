@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
+from core.engine.session.pending_changes import ReviewedSession
 from core.engine.session.session import Session
 from core.engine.shared.services import EngineServices
 from core.errors import CommandRejected
 from core.workspace import IgnoreRules
+
+
+class ReviewSource(Protocol):
+    """The sessions that questions about a review can be asked of."""
+
+    def require_session(self, session: str) -> ReviewedSession:
+        """Return a session. Raises `CommandRejected` if it can't be read."""
 
 
 class QuerySource:

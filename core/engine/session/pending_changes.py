@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -23,12 +23,22 @@ from core.protocol.review import Change, FileState, Origin
 from core.shadow.content.blob_store import BlobStore
 from core.shadow.shadow import Shadow
 from core.state.review import ReviewState
+from core.state.session import SessionState
 from core.syntax.flaws import describe_first_flaw
 from core.tasks import TaskOwner, is_loop_running
+from core.workspace import Workspace
 
 MAX_BATCH: Final = 250  # files that are promoted in one transaction
 MAX_BYTES = 1_000_000  # size of a file that is checked
 MAX_WAITING = 300  # files in the queue
+
+
+class ReviewedSession(Protocol):
+    """All that questions about a session's changes need of it: it may be open here, or only read."""
+
+    workspace: Workspace
+    state: SessionState
+    shadow: Shadow
 
 
 class BulkAcceptance(Struct, eq=False):

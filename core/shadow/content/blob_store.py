@@ -41,11 +41,13 @@ class BlobStore:
     """Files `<directory>/<2 hex>/<62 hex>`, mode 0600, written atomically.
 
     A blob is in the file system's cache when `put` returns, so it survives this process. `sync` makes it survive a
-    power failure, and is called before anything in the user's project depends on it.
+    power failure, and is called before anything in the user's project depends on it. `is_read_only`: the store belongs
+    to another program, so even damaged blobs stay as they are.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, is_read_only: bool = False) -> None:
         self.directory = directory
+        self._is_read_only = is_read_only
         self._present: set[str] = set()
         self._synced: set[str] = set()
 
@@ -81,8 +83,9 @@ class BlobStore:
         if hashlib.sha256(data).hexdigest() != sha:
             self._present.discard(sha)
             self._synced.discard(sha)
-            with suppress(OSError):
-                path.replace(path.with_name(f".{path.name}.damaged"))
+            if not self._is_read_only:
+                with suppress(OSError):
+                    path.replace(path.with_name(f".{path.name}.damaged"))
             raise ContentLost(f"Stored content {sha[:12]} is damaged.")
         return data
 
