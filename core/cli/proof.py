@@ -22,8 +22,7 @@ from core.errors import CommandRejected
 from core.exits import ExitCode
 from core.protocol import commands as cmd
 from core.protocol import events as ev
-from core.protocol.paths import is_named_by
-from core.protocol.renames import list_changes
+from core.protocol.renames import list_changes, select_named
 from core.protocol.review import Change
 from core.state.proof_text import format_proof, has_doubts, list_proof_rows
 from core.state.session import SessionState
@@ -148,10 +147,10 @@ def _choose_changes(state: SessionState, arguments: ProofArguments) -> list[Chan
         return list(changes)
     patterns = [relate_path(path, arguments.directory) for path in arguments.paths]
     for pattern, path in zip(patterns, arguments.paths, strict=True):
-        if not Path(pattern).is_absolute() and any(is_named_by(change.path, pattern) for change in changes):
+        if not Path(pattern).is_absolute() and select_named(changes, [pattern]):
             continue
         raise CommandRejected(f"nothing is pending in {path}.", code="change_unknown")
-    return [change for change in changes if any(is_named_by(change.path, pattern) for pattern in patterns)]
+    return select_named(changes, patterns)
 
 
 def build_proof_record(state: SessionState, changes: Sequence[Change], end: ev.ProofFinished) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -43,8 +43,10 @@ from core.protocol import commands as cmd
 from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.client import Client
-from core.protocol.renames import format_change_path, group_renames, list_changes
-from core.protocol.review import Bulk, ChangeDiff, Verdict
+from core.protocol.named_verdicts import build_named_verdict, clean_name
+from core.protocol.paths import is_named_by
+from core.protocol.renames import format_change_path, group_renames, list_changes, select_named
+from core.protocol.review import Bulk, Change, ChangeDiff, Verdict
 from core.sessions.listing import list_sessions
 from core.sessions.store import SessionStore
 from core.shadow.content.blob_store import BlobStore
@@ -109,9 +111,12 @@ def parse(argv: Sequence[str]) -> ReviewArguments:
     parser.add_argument("--print", dest="print_only", action="store_true", help="print instead of opening the screen")
     exclusive_group = parser.add_mutually_exclusive_group()
     exclusive_group.add_argument(
-        "--accept", nargs="+", metavar="PATH", help="write these to the project; `all`: all but protected ones"
+        "--accept",
+        nargs="+",
+        metavar="PATH",
+        help="write these to the project: files, directories, patterns, or `all`; protected ones only by name",
     )
-    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these; `all`: all but bulks")
+    exclusive_group.add_argument("--reject", nargs="+", metavar="PATH", help="drop these, named likewise")
     exclusive_group.add_argument(
         "--take", type=parse_count, metavar="N", help="make candidate N of the last session pending"
     )
@@ -257,6 +262,12 @@ def _ends_check(command: str, event: ev.AnyEvent) -> bool:
             return isinstance(event, ev.ErrorRaised)
 
 
+def _is_over(command: cmd.HunkResolve, resolved_paths: Set[str]) -> bool:
+    """Return True if everything that a command names has its verdict already."""
+    named_paths = set(command.paths or (command.path,)) - {""}
+    return bool(named_paths) and named_paths <= resolved_paths
+
+
 @dataclass
 class _Verdicts:
     """Gives verdicts on what the command line names, with the commands that the screen sends, too. `events`: the events
@@ -276,9 +287,10 @@ class _Verdicts:
         state = self._view.state
         before, rows, bulks = dict(state.changes), list_changes(state.changes), state.review.bulks
         start = len(self._events)
-        for command in self._build_commands(state):
-            if isinstance(command, cmd.HunkResolve) and command.path in before.keys() - state.changes.keys():
-                continue  # the verdict on its rename covers it
+        for name in self._arguments.paths:
+            command = build_named_verdict(self._relate(name), self._verdict, before, bulks, session=self._session)
+            if isinstance(command, cmd.HunkResolve) and _is_over(command, before.keys() - state.changes.keys()):
+                continue  # the verdict on its rename, or on an earlier name, covers it
             reply = await self._engine.submit(command)
             if isinstance(reply, cmd.Reject):
                 self._left += 1
@@ -297,10 +309,10 @@ class _Verdicts:
         still = {bulk.root for bulk in state.review.bulks}
         for path in sorted([*resolved_paths, *(display_name(bulk.root) for bulk in bulks if bulk.root not in still)]):
             _print_notice(f"{verb}  {path}")
-        targets, errors = self._list_named_paths(), collect_errors(self._events[start:])
+        targets, errors = self._list_targets(rows, bulks), collect_errors(self._events[start:])
         leftovers = list_left(state.changes, tuple(targets), errors, self._verdict)
         for bulk in state.review.bulks:
-            if bulk.root in targets or (bulk.needs_verdict and "all" in targets):
+            if bulk.root in targets:
                 reason = errors.get(bulk.root) or await self._explain_bulk(bulk) or AS_A_WHOLE
                 leftovers.append((display_name(bulk.root), reason))
         for path, reason in leftovers:
@@ -316,29 +328,24 @@ class _Verdicts:
             return (answer.preview.refused if isinstance(answer, q.GitPreviewAnswer) else "") or bulk.conflict
         return bulk.conflict
 
-    def _list_named_paths(self) -> set[str]:
-        return {self._relate(name) for name in self._arguments.paths}
+    def _list_targets(self, rows: Sequence[Change], bulks: Sequence[Bulk]) -> set[str]:
+        """Return all that is named, by itself, by a directory above it or by a pattern. A bulk is accepted by itself
+        alone, but one that needs a verdict counts as left."""
+        names = {self._relate(name) for name in self._arguments.paths}
+        named_changes = (change.path for change in select_named(rows, [*names]))
+        waiting = (bulk.root for bulk in bulks if bulk.needs_verdict)
+        named_bulks = (root for root in waiting if "all" in names or any(is_named_by(root, name) for name in names))
+        return {*names, *named_changes, *named_bulks}
 
     @property
     def _verdict(self) -> Verdict:
         return "accept" if self._arguments.verdict == "accept" else "reject"
 
-    def _build_commands(self, state: SessionState) -> Iterator[cmd.AnyCommand]:
-        verdict = self._verdict
-        roots = {bulk.root for bulk in state.review.bulks}
-        for name in self._arguments.paths:
-            if name == "all":
-                yield cmd.HunkResolve(session=self._session, path="", verdict=verdict)
-            elif (path := self._relate(name)) in roots and path not in state.changes:
-                yield cmd.BulkResolve(session=self._session, root=path, verdict=verdict, confirmed=True)
-            else:
-                yield cmd.HunkResolve(session=self._session, path=path, verdict=verdict, confirmed=True)
-
     def _relate(self, name: str) -> str:
         path = Path(name)
         if path.is_absolute() and path.is_relative_to(self._arguments.directory):
             return path.relative_to(self._arguments.directory).as_posix()
-        return path.as_posix()
+        return clean_name(name)
 
 
 def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:

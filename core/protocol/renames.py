@@ -6,13 +6,13 @@ They are derived from the changes alone, so that every client sees the same pair
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from core.protocol.paths import are_apart
+from core.protocol.paths import are_apart, is_named_by
 from core.protocol.review import Change
 from core.text.display_names import display_name
 
@@ -90,6 +90,16 @@ def _drop_rename(change: Change) -> Change:
     if not change.renamed_from:
         return change
     return replace(change, renamed_from="", operation="create" if change.operation == "rename" else change.operation)
+
+
+def select_named(changes: Iterable[Change], entries: Sequence[str]) -> list[Change]:
+    """Return the changes that a user's entries name, each a path, a directory or a pattern; a rename by either of its
+    paths."""
+    return [
+        change
+        for change in changes
+        if any(is_named_by(path, entry) for path in (change.path, change.renamed_from) if path for entry in entries)
+    ]
 
 
 def format_change_path(row: ListedChange) -> str:

@@ -112,6 +112,27 @@ def list_entries(directory: Path) -> dict[str, tuple[int, int]]:
     return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in paths}
 
 
+def test_directories_and_patterns_are_accepted_and_rejected_as_in_a_run_without_a_screen(project):
+    names = "src/shop/a.py src/shop/b.py src/api/x.py tests/test_a.py tests/test_b.py src/.vscode/tasks.json"
+    make = f"for name in {names}; do mkdir -p $(dirname $name); echo 1 > $name; done"
+    script = {"turns": [{"steps": [{"tool_calls": [{"name": "run_terminal_cmd", "arguments": {"command": make}}]}]}]}
+    (project / "s.yaml").write_text(json.dumps(script))
+    propose(project)
+    accepted = call(project, "review", "--accept", "./src/shop/", "tests/*a.py", str(project / "tests"), "none.py")
+    assert accepted.returncode == 4
+    assert accepted.stderr.decode().splitlines() == [
+        "left      none.py (not pending: agent-tui review --print lists what is)",
+        *(f"accepted  {name}" for name in ("src/shop/a.py", "src/shop/b.py", "tests/test_a.py", "tests/test_b.py")),
+    ]
+    rejected = call(project, "review", "--reject", "src")
+    assert rejected.returncode == 4
+    assert rejected.stderr.decode().startswith("rejected  src/api/x.py\nleft      src/.vscode/tasks.json (protected: ")
+    assert not (project / "src/api").exists()
+    assert (project / "src/shop/b.py").read_text() == "1\n"
+    assert call(project, "review", "--accept", "src/.vscode/tasks.json").returncode == 0
+    assert call(project, "diff").stdout == b""
+
+
 def test_a_hook_that_refuses_is_exit_code_four_with_what_it_printed(project):
     add_hook(project, "commit-msg", 'grep -q TICKET "$1" || { echo "no ticket"; exit 1; }')
     propose(project)

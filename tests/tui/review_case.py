@@ -152,6 +152,7 @@ class ReviewApp(ThemedApp[None]):
     @on(review_messages.VerdictRequested)
     @on(review_messages.FileRequested)
     @on(review_messages.BulkResolved)
+    @on(review_messages.ShownVerdictRequested)
     @on(review_messages.CommandRequested)
     @on(review_messages.HunkTextRequested)
     @on(review_messages.CommentsRequested)

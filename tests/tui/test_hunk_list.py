@@ -135,14 +135,15 @@ async def test_without_evidence_files_are_listed_and_capital_l_lists_the_hunks()
     app = ReviewApp()
     async with app.run_test(size=(120, 40)) as pilot:
         await settle(pilot, "l")
-        assert [line.split()[1] for line in drawn(app)] == sorted(diff.change.path for diff in CASES)
+        names = [row.name for row in app.query_one(ChangeList)._rows]
+        assert names == ["src/shop", *sorted(diff.change.path for diff in CASES)]
         await settle(pilot, "L")
         assert len(drawn(app)) == 7
         assert "+1 −1" in drawn(app)[0]
         await settle(pilot, "L")
-        assert len(drawn(app)) == 4
+        assert len(drawn(app)) == 5
         await settle(pilot, "l", "L")
-        assert len(drawn(app)) == 4
+        assert len(drawn(app)) == 5
 
 
 async def test_a_verdict_on_a_row_is_one_on_its_hunk():
@@ -202,7 +203,7 @@ async def test_escape_ends_a_filter_by_words_too():
         await settle(pilot, "/", *"test", "enter")
         assert len(drawn(app)) == 1
         await settle(pilot, "escape")
-        assert len(drawn(app)) == 4
+        assert len(drawn(app)) == 5
 
 
 async def test_keys_on_a_row_ask_for_its_hunk():

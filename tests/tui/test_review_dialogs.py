@@ -141,6 +141,53 @@ async def test_what_is_not_confirmed_is_not_sent_and_can_be_judged_again(stage, 
         assert [command.verdict for command in on.sent(c.HunkResolve)] == ["reject"]
 
 
+async def test_what_a_filter_shows_is_accepted_after_a_question_with_its_number(stage, clock):
+    changes = [change(f"src/{name}.py") for name in "abc"]
+    events = proposed(*changes, change("src/AGENTS.md", protected=True), change("docs/d.md"))
+    async with stage(events, answers={q.DiffQuery: diff("src/a.py")}) as on:
+        await reviewing(on, clock)
+        for keys, answer in (("/src", "n"), ("", "y")):
+            await on.pilot.press(*keys, *(["enter"] if keys else []))
+            await on.pilot.pause(0.05)
+            clock[0] += 1
+            await on.pilot.press("A")
+            await on.until(lambda: isinstance(on.app.screen, ConfirmDialog))
+            words = [str(static.render()) for static in on.app.screen.query(Static)]
+            assert "Accept the 3 shown changes?" in words
+            assert "3 hunks matching “src”, 1 protected file left out." in words
+            if answer == "y":
+                on.client.emit(e.ChangeProposed(change=replace(changes[1], pending=FileState(blob="other"))))
+            clock[0] += 1
+            await on.pilot.press(answer)
+            await on.until(lambda: on.app.screen is on.screen)
+        await on.until(lambda: on.sent(c.HunkResolve))
+        (verdict,) = on.sent(c.HunkResolve)
+        assert (verdict.path, verdict.paths, verdict.verdict) == ("", ("src/a.py", "src/c.py"), "accept")
+        await on.until(lambda: on.app._notifications)
+        assert "Changed meanwhile, so still pending: 1 file." in {note.message for note in on.app._notifications}
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("/accept ./src/", c.HunkResolve(path="", paths=("src/a.py", "src/b.py"), verdict="accept")),
+        ("/reject *.md", c.HunkResolve(path="", paths=("docs/d.md",), verdict="reject")),
+        ("/accept docs/d.md", c.HunkResolve(path="docs/d.md", verdict="accept")),
+        ("/accept other", c.HunkResolve(path="other", verdict="accept")),
+        ("/accept node_modules", c.BulkResolve(root="node_modules", verdict="accept")),
+    ],
+)
+async def test_the_prompt_judges_paths_directories_patterns_and_bulks(stage, text, sent):
+    events = proposed(change("src/a.py"), change("src/b.py"), change("docs/d.md"))
+    bulk = Bulk(root="node_modules", kind="generated", files=3, bytes=9)
+    async with stage([*events, e.LayersChanged(layers=("1",), bulks=(bulk,))]) as on:
+        on.prompt.text = text
+        await on.pilot.press("escape", "enter")
+        await on.until(lambda: on.sent(type(sent)))
+        (command,) = on.sent(type(sent))
+        assert replace(command, session="") == sent
+
+
 async def test_the_state_of_git_is_confirmed_too(stage, clock):
     answer = q.GitPreviewAnswer(preview=GitPreview(root=".git", moves=("HEAD: 1 → 2",), commits=1, text=COMMIT))
     events = [*recorded.opening(), e.LayersChanged(layers=("1",), bulks=(GIT,))]

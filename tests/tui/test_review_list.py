@@ -41,28 +41,42 @@ def around(app: ReviewApp, *bulks: Bulk) -> None:
     app.pane.set_changes(app.changes)
 
 
-def test_few_files_stand_alone_and_many_below_their_directories():
-    few = [change(f"src/{number}.py") for number in range(3)]
-    assert names(build_rows(few, ())) == ["f src/0.py", "f src/1.py", "f src/2.py"]
+def test_a_directory_has_a_row_once_it_holds_two_files():
+    assert names(build_rows([change("src/a.py"), change("docs/b.md"), change("c.py")], ())) == [
+        "f c.py",
+        "f docs/b.md",
+        "f src/a.py",
+    ]
+    assert names(build_rows([change("src/a.py"), change("src/b.py")], ())) == ["d src", "f src/a.py", "f src/b.py"]
     many = [change(f"src/{part}/{number:02}.py") for part in "ab" for number in range(20)]
     rows = build_rows([*many, change("top.py")], ())
-    assert [row.name for row in rows if row.kind == "directory"] == ["src/a", "src/b"]
-    assert len(rows) == 43
+    assert [row.name for row in rows if row.kind == "directory"] == ["src", "src/a", "src/b"]
+    assert len(rows) == 44
     closed = build_rows([*many, change("top.py")], (), toggled_names={"src/a"})
-    assert len(closed) == 23
+    assert len(closed) == 24
 
 
-def test_a_directory_with_few_files_has_no_row_and_one_row_stands_for_all_that_is_below_it():
-    many = [change(f"src/core/{part}/{name}.py") for part in "abcdefghijklm" for name in ("one", "two")]
-    wide = [change(f"src/core/wide/{number}.py") for number in range(5)]
-    rows = build_rows([*many, *wide, change("docs/a.md")], ())
-    assert [(row.name, row.depth, len(row.members)) for row in rows if row.kind == "directory"] == [
-        ("src/core", 0, 31),
-        ("src/core/wide", 1, 5),
+def test_a_directory_whose_files_are_all_in_one_below_it_has_no_row_of_its_own():
+    deep = [change(f"src/core/deep/{name}.py") for name in ("one", "two")]
+    assert names(build_rows(deep, ()))[0] == "d src/core/deep"
+    rows = build_rows([*deep, change("src/core/a.py"), change("src/core/wide/b.py"), change("docs/a.md")], ())
+    assert [(row.name, row.below, row.depth, len(row.members)) for row in rows if row.kind == "directory"] == [
+        ("src/core", "", 0, 4),
+        ("src/core/deep", "src/core", 1, 2),
     ]
-    assert ("src/core/a/one.py", "src/core") in [(row.name, row.below) for row in rows]
-    closed = build_rows([*many, *wide, change("docs/a.md")], (), toggled_names={"src/core"})
-    assert names(closed) == ["f docs/a.md", "d src/core"]
+    assert ("src/core/wide/b.py", "src/core") in [(row.name, row.below) for row in rows]
+    closed = build_rows([*deep, change("src/core/a.py")], (), toggled_names={"src/core"})
+    assert names(closed) == ["d src/core"]
+
+
+def test_what_is_deleted_below_a_directory_is_summed_up_in_it_and_judged_with_it():
+    deleted = [change(f"src/old/{name}.py", "delete") for name in "abc"]
+    rows = build_rows([change("src/new.py"), *deleted], ())
+    assert [(row.name, row.depth, row.is_deleted, row.members) for row in rows] == [
+        ("src", 0, False, (0, 1, 2, 3)),
+        ("src/new.py", 1, False, (0,)),
+        ("src/old", 1, True, (1, 2, 3)),
+    ]
 
 
 async def test_a_name_that_does_not_fit_is_cut_with_a_mark_and_keeps_its_end():
@@ -94,7 +108,7 @@ def test_a_deleted_directory_is_one_line_that_can_be_opened():
     assert (rows[0].is_deleted, rows[0].members) == (True, tuple(range(12)))
     assert len(build_rows([*deletions, change("src/a.py")], (), toggled_names={"dist"})) == 14
     other_rows = build_rows([*deletions, change("dist/index.js")], ())
-    assert names(other_rows) == ["f dist/index.js", "d dist/sub"]
+    assert names(other_rows) == ["d dist", "f dist/index.js", "d dist/sub"]
 
 
 def test_words_find_paths_commands_and_bulks():
@@ -216,7 +230,64 @@ async def test_slash_finds_and_escape_shows_all_again():
         await settle(pilot, "/", *"zzz")
         assert any("No matches" in line for line in drawn(listed))
         await settle(pilot, "escape")
-        assert len(listed._rows) == len(CASES)
+        assert [row.name for row in listed._rows if row.kind == "file"] == sorted(diff.change.path for diff in CASES)
+
+
+async def test_capital_a_is_for_all_that_a_filter_shows_and_a_for_its_row():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        await settle(pilot, "/", *"shop", "enter")
+        assert str(app.query_one(".review--progress").render()).strip() == "3 of 4 files  / shop"
+        await settle(pilot, "A")
+        (asked,) = app.posted
+        assert (asked.verdict, asked.pattern, asked.by_hunk) == ("accept", "shop", False)
+        assert [(one.path, ids) for one, ids in asked.hunks] == [
+            (diff.change.path, tuple(hunk.id for hunk in diff.change.hunks))
+            for diff in CASES
+            if "shop" in diff.change.path
+        ]
+        app.posted.clear()
+        await settle(pilot, "G", "r")
+        assert [command.path for command in app.posted] == ["src/shop/rounding.py"]
+        app.posted.clear()
+        await settle(pilot, "L", "R")
+        (asked,) = app.posted
+        assert (asked.verdict, asked.by_hunk) == ("reject", True)
+        assert [(one.path, len(ids)) for one, ids in asked.hunks] == [("src/shop/prices.py", 4), ("src/shop/old.py", 1)]
+
+
+async def test_escape_clears_a_filter_before_it_leaves_the_review_in_the_lines_too():
+    app = ReviewApp()
+    left: list[object] = []
+    app.action_leave = lambda: left.append(1)
+    async with app.run_test(size=(120, 40)) as pilot:
+        app.bind("escape", "leave")
+        await settle(pilot, "/", *"tests", "enter", "enter")
+        line = app.query_one(".review--progress")
+        assert not app.query_one(ChangeList).display
+        assert "/ tests" in str(line.render())
+        await settle(pilot, "escape")
+        assert "/ tests" not in str(line.render())
+        assert not left
+        await settle(pilot, "l")
+        assert len([row for row in app.query_one(ChangeList)._rows if row.kind == "file"]) == len(CASES)
+        await settle(pilot, "escape")
+        assert left
+
+
+async def test_a_directory_is_judged_with_the_keys_of_a_file():
+    app = ReviewApp()
+    async with app.run_test(size=(120, 40)) as pilot:
+        shop = ("src/shop/old.py", "src/shop/prices.py", "src/shop/rounding.py")
+        for key, verdict in {"a": "accept", "R": "reject"}.items():
+            app.pane.reopen()
+            await settle(pilot, *(["l"] if key == "a" else []), "g")
+            assert drawn(app.query_one(ChangeList))[0].split("  ")[:2] == ["▌▾ src/shop/", "3 files · 1 deleted"]
+            app.posted.clear()
+            await settle(pilot, key)
+            (asked,) = app.posted
+            assert (tuple(sorted(asked.paths)), asked.path, asked.verdict) == (shop, "", verdict)
+            assert "…" in drawn(app.query_one(ChangeList))[0]
 
 
 async def test_directories_fold_and_clicks_choose_and_open():
@@ -260,7 +331,7 @@ async def test_a_layer_of_a_thousand_files_opens():
     async with app.run_test(size=(120, 40)) as pilot:
         app.pane.set_changes(layer)
         await settle(pilot, "l", "j", "j")
-        assert len(app.query_one(ChangeList)._rows) == 1_040
+        assert len(app.query_one(ChangeList)._rows) == 1_041
 
 
 async def test_when_all_is_settled_the_list_gives_way_to_a_calm_text():

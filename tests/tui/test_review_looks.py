@@ -235,6 +235,43 @@ def test_the_second_storey_looks_as_it_did(snap_compare, size, before):
     assert snap_compare(app, terminal_size=size, run_before=before)
 
 
+async def directories(pilot: Pilot[None]) -> None:
+    """Many changes below their directories, one of them folded, in conflict, protected or deleted, and a bulk."""
+    app = pilot.app
+    below_src = [change(f"src/shop/{name}.py") for name in ("basket", "prices", "rounding")]
+    api = [
+        change("src/api/v1/routes.py", conflict=WHY),
+        change("src/api/v1/views.py", "create"),
+        change("src/api/app.py"),
+    ]
+    gone = [change(f"src/old/{name}.py", "delete") for name in ("a", "b", "c")]
+    tests = [change(f"tests/unit/test_{name}.py", added=12, removed=3) for name in ("api", "shop")]
+    alone = [change("README.md"), change("docs/api.md"), change("tests/unit/AGENTS.md", protected=True)]
+    app.pane.browser.set_surroundings((MODULES,), {}, {}, ({}, {}))
+    app.pane.set_changes(tuple(sorted((*below_src, *api, *gone, *tests, *alone), key=lambda each: each.path)))
+    await pilot.press("l", "g", "j", "j")
+    await painted(pilot)
+
+
+async def directory_folded(pilot: Pilot[None]) -> None:
+    await directories(pilot)
+    await pilot.press("j", "space", "a")
+    await painted(pilot)
+
+
+async def filtered(pilot: Pilot[None]) -> None:
+    await directories(pilot)
+    await pilot.press("/", *"src", "enter")
+    await painted(pilot)
+
+
+@pytest.mark.slow
+@SIZES
+@pytest.mark.parametrize("before", [directories, directory_folded, filtered], ids=lambda each: each.__name__)
+def test_directories_and_what_a_filter_leaves_of_them_look_as_they_did(snap_compare, size, before):
+    assert snap_compare(LookApp(()), terminal_size=size, run_before=before)
+
+
 @pytest.mark.parametrize("before", [consenting, sending], ids=lambda each: each.__name__)
 def test_the_dialogs_of_the_review_look_as_they_did(snap_compare, before):
     assert snap_compare(LookApp((WORKED,)), terminal_size=(80, 24), run_before=before)

@@ -44,9 +44,9 @@ from tui.review.diff.verdicts import (
 from tui.review.diff.view import SPLIT_WIDTH, DiffView, LoadLines, PageLoader
 from tui.review.hunk_editor import NumberedLine, find_context
 from tui.review.proof_view import HunkPlace, ReviewProof, describe_judgement
-from tui.text import format_path
+from tui.text import fit_line, format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
-from tui.widgets.key_hints import Hint
+from tui.widgets.key_hints import Hint, HintsChanged
 from tui.widgets.row_view import RowView
 from tui.widgets.text_rows import measure_pieces
 
@@ -280,6 +280,11 @@ class ChangeBrowser(Vertical):
         return self.query_one(ChangeList)
 
     @property
+    def is_filtered(self) -> bool:
+        """True if the list leaves out some of what is pending."""
+        return any(change_list.is_filtered for change_list in self.query(ChangeList))
+
+    @property
     def is_settled(self) -> bool:
         """True if no change or bulk is pending."""
         return not measure_progress(self.changes, self.bulks, self._judged).waiting
@@ -365,6 +370,7 @@ class ChangeBrowser(Vertical):
             return waiting
         look_at = proof.summary.look_at
         marks: list[Part] = [(f" {look_at:,} to look at ", "$text-warning")] if look_at else []
+        marks += [(f" / {fit_line(self.change_list.pattern, 20)} ", "$text-primary")] if self.is_filtered else []
         room = width - measure_pieces([*waiting, *running, *marks])
         return [*draw_meter(measure_progress(self.changes, self.bulks, self._judged), room), *marks, *running, *waiting]
 
@@ -373,9 +379,24 @@ class ChangeBrowser(Vertical):
         if change_list.only is not None:
             total = sum(len(change.hunks) for change in self.changes)
             return [(f" {NEWS_TITLE}: {len(change_list.only):,} of {count('hunk', total)}", "bold $text-primary")]
+        if change_list.pattern:
+            return self._describe_filter()
         if change_list.arrangement == "hunks" and counts:
-            return [*counts, *describe_list((), (), change_list.pattern)]
-        return describe_list(self.changes, self.bulks, change_list.pattern)
+            return [*counts]
+        return describe_list(self.changes, self.bulks)
+
+    def _describe_filter(self) -> list[Part]:
+        """Describe how much of what is pending the words leave in the list."""
+        change_list = self.change_list
+        words: Part = (f"  / {fit_line(change_list.pattern, 40)}", "$text-primary")
+        listed_changes = change_list.list_shown()
+        if change_list.arrangement == "hunks":
+            number, total = (
+                sum(len(ids) for _, ids in listed_changes),
+                sum(len(change.hunks) for change in self.changes),
+            )
+            return [(f" {number:,} of {count('hunk', total)}", "bold"), words]
+        return [(f" {len(listed_changes):,} of {count('file', len(self.changes))}", "bold"), words]
 
     def _describe_origin(self, change: Change | None) -> list[Part]:
         room = self.size.width or UNKNOWN_WIDTH
@@ -482,6 +503,7 @@ class ChangeBrowser(Vertical):
     def set_filter(self, pattern: str) -> None:
         self.change_list.set_filter(pattern)
         self.render_header()
+        self.post_message(HintsChanged())
 
     @on(messages.ChangeOpened)
     def _on_change_opened(self, event: messages.ChangeOpened) -> None:

@@ -1,5 +1,5 @@
-"""Everything pending as one list: hunks in the order in which they are worth reading, or files, grouped by directory
-where there are many, and one row per bulk."""
+"""Everything pending as one list: hunks in the order in which they are worth reading, or files below their directories,
+and one row per bulk."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from textual.strip import Strip
 
 from core.protocol.renames import group_renames
 from core.protocol.review import Bulk, Change, Hunk
-from tui.keymap import get_bindings
+from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.review.descriptions import MUTED, SIGNS, Part, build_badges, build_bulk_badges, describe_bulk
 from tui.review.hunk_rows import HunkOrder, HunkPainter, build_hunk_rows
 from tui.review.list_rows import ChangeRow, build_rows
-from tui.review.messages import ChangeOpened, FilterEnded, RowSelected
+from tui.review.messages import ChangeOpened, RowSelected
 from tui.review.proof_view import HunkPlace, ReviewProof
 from tui.text import fit_line, format_path
 from tui.widgets.diagnostics import NO_REPORTS, DiagnosticReports
@@ -34,6 +34,7 @@ FILE_HINTS: Final[tuple[Hint, ...]] = (
     ("review.list", "diff"),
 )
 BULK_HINTS: Final = tuple(each for each in FILE_HINTS if each[0] != "changes.open")
+DIRECTORY_HINTS: Final = tuple(("changes.open", "fold") if each[0] == "changes.open" else each for each in FILE_HINTS)
 HUNK_HINTS: Final[tuple[Hint, ...]] = (
     ("review.accept", "accept row"),
     ("review.reject", "reject row"),
@@ -44,7 +45,14 @@ HUNK_HINTS: Final[tuple[Hint, ...]] = (
     ("review.list", "diff"),
 )
 FOLD_HINTS: Final = tuple(("changes.open", "unfold") if each[0] == "changes.open" else each for each in HUNK_HINTS)
-FILTERED_HINTS: Final[tuple[Hint, ...]] = (*HUNK_HINTS[:3], ("changes.unfilter", "show all"), *HUNK_HINTS[-2:])
+UNFILTER_HINT: Final[Hint] = ("review.unfilter", "show all")
+FILTERED_HINTS: Final[tuple[Hint, ...]] = (
+    UNFILTER_HINT,
+    ("review.accept_file", "accept shown"),
+    ("review.reject_file", "reject shown"),
+    *HUNK_HINTS[:3],
+    *HUNK_HINTS[-2:],
+)
 Arrangement = Literal["files", "hunks"]
 
 
@@ -85,11 +93,29 @@ class ChangeList(CursorView):
     @property
     def hints(self) -> tuple[Hint, ...]:
         kind = self.current_row.kind if self.current_row is not None else ""
-        if self.only is not None:
-            return FILTERED_HINTS
+        if self.is_filtered:
+            return FILTERED_HINTS if self._rows else (UNFILTER_HINT,)
         if self.arrangement == "hunks":
             return FOLD_HINTS if kind == "fold" else HUNK_HINTS
-        return BULK_HINTS if kind == "bulk" else FILE_HINTS
+        return {"bulk": BULK_HINTS, "directory": DIRECTORY_HINTS}.get(kind, FILE_HINTS)
+
+    @property
+    def is_filtered(self) -> bool:
+        """True if some of what is pending is not listed."""
+        return bool(self.pattern) or self.only is not None
+
+    def list_shown(self) -> list[tuple[Change, tuple[str, ...]]]:
+        """Return the listed changes, each with the ids of its listed hunks: in a list of files all of them."""
+        members = sorted({index for row in self._rows for index in row.members})
+        if self.arrangement == "files":
+            return [
+                (change, tuple(hunk.id for hunk in change.hunks)) for change in map(self._changes.__getitem__, members)
+            ]
+        places = {place for row in self._rows for place in row.hunks}
+        changes = (self._changes[index] for index in members)
+        return [
+            (change, tuple(hunk.id for hunk in change.hunks if (change.path, hunk.id) in places)) for change in changes
+        ]
 
     def show(
         self,
@@ -190,7 +216,8 @@ class ChangeList(CursorView):
 
     def render_row(self, row: int, width: int, shift: int) -> Strip:
         if not self._rows:
-            text = "No matches\n\nEsc to show all." if self.pattern or self.only is not None else ""
+            text = insert_keys("No matches\n\n{review.unfilter} to show all", get_keymap(self.app))
+            text = text if self.is_filtered else ""
             return self.render_message(text, row, width)
         change_row, is_current = self._rows[row], row == self.cursor
         lit = "on $primary 16%" if self.has_focus else "on $foreground 9%"
@@ -226,10 +253,11 @@ class ChangeList(CursorView):
     def _render_directory(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         changes = [self._changes[index] for index in row.members]
         sign = f"{'  ' * row.depth}{'▾' if row.is_open else '▸'} "
-        name = format_path(row.name, 400) + "/"
+        name = format_path(row.name.removeprefix(f"{row.below}/"), 400) + "/"
+        waiting: list[Part] = [(" …", "$text-warning")] if self._is_sent(changes) else []
         if row.is_deleted:
             words = f"{len(changes):,} files deleted"
-            return [(sign, MUTED), ("- ", "$text-error"), (name, "bold"), (f"  {words}", "$text-error")], []
+            return [(sign, MUTED), ("- ", "$text-error"), (name, "bold"), (f"  {words}", "$text-error"), *waiting], []
         if all(change.renamed_from for change in changes):
             renames = group_renames(changes)
             is_single_rename = len(renames) == 1 and len(renames[0].files) == len(changes)
@@ -239,8 +267,14 @@ class ChangeList(CursorView):
                 else name
             )
             words = f"  {len(changes):,} files renamed"
-            return [(sign, MUTED), (name, "bold"), (words, "$text-primary")], _format_counts(changes)
-        return [(sign, MUTED), (name, "bold"), (f"  {len(changes):,} files", MUTED)], _format_counts(changes)
+            return [(sign, MUTED), (name, "bold"), (words, "$text-primary"), *waiting], _format_counts(changes)
+        numbers = [(f"  {len(changes):,} files", MUTED), *_describe_separate(changes)]
+        return [(sign, MUTED), (name, "bold"), *numbers, *waiting], _format_counts(changes)
+
+    def _is_sent(self, changes: Sequence[Change]) -> bool:
+        """True if all of a directory that can be judged with it has a verdict under way."""
+        open_paths = {change.path for change in changes if not change.protected and not change.conflict}
+        return bool(open_paths) and open_paths <= set(self.sent)
 
     def _render_file(self, row: ChangeRow) -> tuple[list[Part], list[Part]]:
         change = self._changes[row.members[0]]
@@ -263,14 +297,6 @@ class ChangeList(CursorView):
             self.action_fold()
         elif row.members:
             self.post_message(ChangeOpened(row.members[0], row.hunks[0][1] if row.hunks else ""))
-
-    def action_unfilter(self) -> None:
-        """Show all hunks again."""
-        self.post_message(FilterEnded())
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Return False for the key that ends a filter while there is none, so that it goes back to the prompt."""
-        return bool(self.pattern or self.only is not None) if action == "unfilter" else True
 
     def action_fold(self) -> None:
         row = self.current_row
@@ -306,6 +332,16 @@ def _cut_names(parts: Sequence[Part], room: int) -> list[Part]:
         remaining[-1] = (f"…{text[len(text) - fits :]}" if is_name else f"{text[:fits]}…", style)
         break
     return remaining
+
+
+def _describe_separate(changes: Sequence[Change]) -> list[Part]:
+    """Return how many changes of a directory are confirmed, or left out, when it is accepted as a whole."""
+    numbers = (
+        (sum(bool(change.conflict) for change in changes), "in conflict", "$text-warning"),
+        (sum(change.protected for change in changes), "protected", "$text-error"),
+        (sum(change.operation == "delete" for change in changes), "deleted", "$text-error"),
+    )
+    return [(f" · {number:,} {word}", style) for number, word, style in numbers if number]
 
 
 def _format_counts(changes: Sequence[Change]) -> list[Part]:

@@ -1,17 +1,16 @@
-"""The rows of the list of changes by file: grouped by directory where there are many, and one row per bulk."""
+"""The rows of the list of changes by file: below their directories, and one row per bulk."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Sequence
 from typing import Final, Literal, NamedTuple
 
 from core.protocol.paths import list_parents
 from core.protocol.review import Bulk, Change
 from tui.review.proof_view import HunkPlace
 
-GROUPED_FROM: Final = 25  # files from which they are grouped by directory
-HEADED_FROM: Final = 4  # number of files from which a grouped list shows a row for their directory
+HEADED_FROM: Final = 2  # number of files from which their directory has a row
 DELETED_GROUP_FROM: Final = 3  # number of deleted files in a directory that are summed up in a row
 
 
@@ -41,42 +40,48 @@ def build_rows(
     words = pattern.lower().split()
     indices = [index for index, change in enumerate(changes) if not words or has_words(search_text(change), words)]
     indices.sort(key=lambda index: changes[index].path)
-    groups = {} if words else _group_deleted(changes, indices)
-    ungrouped = {index: changes[index].path for index in indices if index not in groups}
-    heads = _find_heads(ungrouped.values()) if len(indices) >= GROUPED_FROM else set()
+    deleted_tops = set() if words else _find_deleted_tops(changes, indices)
+    members = _group_by_directory(changes, indices, deleted_tops)
     rows: list[ChangeRow] = []
     listed: set[str] = set()
     for index in indices:
-        path = changes[index].path
-        above = [groups[index]] if index in groups else [parent for parent in list_parents(path) if parent in heads]
-        is_open = True
-        for depth, name in enumerate(above):
-            is_open = (name in toggled_names) == (index in groups)
+        path, below, depth, is_open = changes[index].path, "", 0, True
+        for name in filter(members.__contains__, list_parents(path)):
+            is_deleted = name in deleted_tops
+            is_open = (name in toggled_names) == is_deleted
             if name not in listed:
                 listed.add(name)
-                members = [member for member, top in groups.items() if top == name] if index in groups else []
-                members = members or [
-                    member for member, file_path in ungrouped.items() if file_path.startswith(f"{name}/")
-                ]
-                rows.append(ChangeRow("directory", name, tuple(sorted(members)), index in groups, is_open, depth))
+                rows.append(ChangeRow("directory", name, members[name], is_deleted, is_open, depth, below))
             if not is_open:
                 break
+            below, depth = name, depth + 1
         if is_open:
-            rows.append(ChangeRow("file", path, (index,), depth=len(above), below=above[-1] if above else ""))
+            rows.append(ChangeRow("file", path, (index,), depth=depth, below=below))
     rows += [ChangeRow("bulk", bulk.root) for bulk in bulks if not words or has_words(bulk.root.lower(), words)]
     return rows
 
 
-def _find_heads(paths: Iterable[str]) -> set[str]:
-    """Return the directories that get a row: those with enough files that no directory below them has."""
-    direct = Counter(path.rpartition("/")[0] for path in paths)
-    heads = set()
-    for name in sorted({above for path in direct for above in list_parents(f"{path}/")}, key=len, reverse=True):
-        if name and direct[name] >= HEADED_FROM:
-            heads.add(name)
-        elif name:
-            direct[name.rpartition("/")[0]] += direct[name]
-    return heads
+def _group_by_directory(
+    changes: Sequence[Change], indices: Sequence[int], deleted_tops: Collection[str]
+) -> dict[str, tuple[int, ...]]:
+    """Return the members of each directory that gets a row: it has several files, and not all of them are in one
+    directory below it. There is none below a deleted directory."""
+    members = defaultdict[str, list[int]](list)
+    for index in indices:
+        for name in list_parents(changes[index].path):
+            members[name].append(index)
+            if name in deleted_tops:
+                break
+    only_parents = {
+        name.rpartition("/")[0]
+        for name, inside in members.items()
+        if len(inside) == len(members.get(name.rpartition("/")[0], ()))
+    }
+    return {
+        name: tuple(sorted(inside))
+        for name, inside in members.items()
+        if name in deleted_tops or (len(inside) >= HEADED_FROM and name not in only_parents)
+    }
 
 
 def search_text(change: Change) -> str:
@@ -87,14 +92,11 @@ def has_words(text: str, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _group_deleted(changes: Sequence[Change], indices: Sequence[int]) -> dict[int, str]:
-    """Map deleted files to the topmost directory with nothing but deletions, if there are several."""
+def _find_deleted_tops(changes: Sequence[Change], indices: Sequence[int]) -> set[str]:
+    """Return the topmost directories with nothing but deletions, and several of them."""
     total = Counter(above for index in indices for above in list_parents(changes[index].path))
-    deleted_indices = [index for index in indices if changes[index].operation == "delete"]
-    deletion_counts = Counter(above for index in deleted_indices for above in list_parents(changes[index].path))
+    deleted_paths = [changes[index].path for index in indices if changes[index].operation == "delete"]
+    deletion_counts = Counter(above for path in deleted_paths for above in list_parents(path))
     wholly = {above for above, files in deletion_counts.items() if files == total[above] >= DELETED_GROUP_FROM}
-    tops = {
-        index: next((parent for parent in list_parents(changes[index].path) if parent in wholly), "")
-        for index in deleted_indices
-    }
-    return {index: top for index, top in tops.items() if top}
+    tops = (next((parent for parent in list_parents(path) if parent in wholly), "") for path in deleted_paths)
+    return {top for top in tops if top}

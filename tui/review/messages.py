@@ -66,6 +66,17 @@ class ProvenVerdictRequested(Message, namespace="review_pane"):
     changes: tuple[Change, ...]
 
 
+@dataclass
+class ShownVerdictRequested(Message, namespace="review_pane"):
+    """The hunks that a filtered list shows are to have a verdict: changes, each with the ids of its hunks. `by_hunk`:
+    the list has a row for each hunk."""
+
+    verdict: Verdict
+    hunks: tuple[tuple[Change, tuple[str, ...]], ...]
+    pattern: str
+    by_hunk: bool
+
+
 class CommitRequested(Message, namespace="review_pane"):
     """Requests a commit of the accepted hunks."""
 
@@ -109,10 +120,6 @@ class ChangeOpened(Message, namespace="review_pane"):
 
 class RowSelected(Message, namespace="review_pane"):
     """Another row of the list has the cursor."""
-
-
-class FilterEnded(Message, namespace="review_pane"):
-    """Everything pending is to be listed again."""
 
 
 @dataclass

@@ -30,6 +30,7 @@ from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
 from tui.review.browser import ANSWERED, IN_LIST, NOT_LOADED, ChangeBrowser
+from tui.review.change_list import UNFILTER_HINT
 from tui.review.descriptions import (
     UserRequests,
     arrange_by_intent,
@@ -126,6 +127,7 @@ class ReviewPane(StatePane):
         own += [("review.dismiss", "not useful")] if place is not None and proof.has_gap(place) else []
         proven = ("review.accept_proven", "accept proven")
         own += [proven] if proof.summary.proven else []
+        own = [UNFILTER_HINT, *own] if self.browser.is_filtered else own
         more = [("review.wrap", "wrap")] if self.browser.has_long_lines else []
         more += [] if proof.summary.proven else [proven]
         return (*HINTS[:3], *own, *HINTS[3:], *more, *MORE_HINTS)
@@ -246,7 +248,12 @@ class ReviewPane(StatePane):
 
     def _resolve(self, verdict: Verdict, *, whole_file: bool = False, by_mouse: bool = False) -> None:
         browser = self.browser
-        if browser.is_too_early(by_mouse=by_mouse) or browser.is_unseen(by_mouse=by_mouse):
+        if browser.is_too_early(by_mouse=by_mouse):
+            return
+        if whole_file and browser.is_list_shown and browser.is_filtered:
+            self._resolve_shown(verdict)
+            return
+        if browser.is_unseen(by_mouse=by_mouse):
             return
         if self._sent.reopen_unanswered():
             browser.render_header()
@@ -265,6 +272,15 @@ class ReviewPane(StatePane):
                 self._send_verdict(diff.change, ids, verdict)
             else:
                 browser.explain(ANSWERED)
+
+    def _resolve_shown(self, verdict: Verdict) -> None:
+        """Offer one verdict on everything that a filtered list shows."""
+        change_list, hunks = self.browser.change_list, []
+        for change, ids in change_list.list_shown():
+            resolvable = self._sent.list_resolvable(change, verdict)
+            hunks.append((change, tuple(id_ for id_ in ids if id_ in resolvable)))
+        by_hunk, shown_hunks = change_list.arrangement == "hunks", tuple(pair for pair in hunks if pair[1])
+        self.post_message(messages.ShownVerdictRequested(verdict, shown_hunks, change_list.pattern, by_hunk))
 
     def _resolve_row(self, verdict: Verdict) -> None:
         row = self.browser.change_list.current_row
@@ -514,11 +530,14 @@ class ReviewPane(StatePane):
         if self._is_visited and self.is_attached and self.app.screen is self.screen and not self.has_focus_within:
             self._is_visited, self._seen = False, self._list_places()
 
-    @on(messages.FilterEnded)
-    def _end_filter(self, event: messages.FilterEnded) -> None:
-        event.stop()
+    def action_unfilter(self) -> None:
+        """Show everything again, before the next press leaves the review."""
         self.browser.show_only(None)
         self.browser.set_filter("")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Return False for the key that ends a filter while there is none, so that it goes back to the prompt."""
+        return self.browser.is_filtered if action == "unfilter" else True
 
     def action_switch_arrangement(self) -> None:
         self.browser.switch_arrangement()

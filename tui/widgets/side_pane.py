@@ -90,8 +90,11 @@ class SidePane(Vertical):
             hints = find_hints(widget, self._panes[self.current]) if widget is not None and is_here else []
             hints = hints if is_here else [(f"app.{self.current}", "to focus")]
             has_way_out = not is_here or any(name.endswith(".cancel") for name, _ in hints)
+            unfilter_hints = tuple(hint for hint in hints if hint[0].endswith(".unfilter"))  # before the way back
+            hints = [hint for hint in hints if hint not in unfilter_hints]
+            fixed_hints = unfilter_hints or (() if has_way_out else (BACK_HINT,))
             rows = 2 if self.screen.size.height >= ROOMY_HEIGHT else 1
-            self.query_one(KeyHints).show(hints, fixed_hints=() if has_way_out else (BACK_HINT,), most_rows=rows)
+            self.query_one(KeyHints).show(hints, fixed_hints=fixed_hints, most_rows=rows)
 
     def set_count(self, name: str, text: str) -> None:
         if self._counts.get(name) != text:

@@ -49,8 +49,7 @@ from core.protocol import events as ev
 from core.protocol import queries as q
 from core.protocol.documents import ErrorDocument
 from core.protocol.paths import is_named_by
-from core.protocol.renames import format_change_path, list_changes
-from core.protocol.review import Change
+from core.protocol.renames import format_change_path, list_changes, select_named
 from core.sessions.log import STATE_LOST
 from core.state.goals import USAGE, GoalWish, parse_wish
 from core.state.loops import USAGE as LOOP_USAGE
@@ -459,9 +458,8 @@ class _PrintRun:
         """Print every change that `--accept` named and that is still pending, with the reason. `events`: the errors."""
         errors = collect_errors(events)
         patterns = self._arguments.accept
-        left = [
-            change for change in list_changes(state.changes) if ACCEPT_ALL in patterns or _is_wanted(change, patterns)
-        ]
+        changes = list_changes(state.changes)
+        left = changes if ACCEPT_ALL in patterns else select_named(changes, patterns)
         reasons = [format_left(format_change_path(one), explain_left(one, errors, "accept")) for one in left]
         self._printer.notify(f"! {to_one_line(reason)}" for reason in reasons)
 
@@ -572,17 +570,8 @@ def _list_acceptances(state: SessionState, patterns: Sequence[str]) -> list[cmd.
     session = state.session_id
     if ACCEPT_ALL in patterns:
         return [cmd.HunkResolve(session=session, path="", verdict="accept")] if state.changes else []
-    changes = [
-        change for change in list_changes(state.changes) if _is_wanted(change, patterns) and not change.protected
-    ]
+    changes = [change for change in select_named(list_changes(state.changes), patterns) if not change.protected]
     return [cmd.HunkResolve(session=session, path=change.path, verdict="accept") for change in changes]
-
-
-def _is_wanted(change: Change, patterns: Sequence[str]) -> bool:
-    """Return True if a change is among those that are accepted by name."""
-    return any(
-        is_named_by(path, pattern) for path in (change.path, change.renamed_from) if path for pattern in patterns
-    )
 
 
 def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
@@ -590,5 +579,5 @@ def _has_left(state: SessionState, patterns: Sequence[str]) -> bool:
     if {ACCEPT_ALL, ACCEPT_VERIFIED, ACCEPT_PROVEN} & set(patterns):
         # A commit that the agent made stays in the shadow; its files count, the state of git does not.
         return bool(state.changes) or any(bulk.needs_verdict and bulk.kind != "git" for bulk in state.review.bulks)
-    has_match = any(_is_wanted(change, patterns) for change in state.changes.values())
+    has_match = bool(select_named(state.changes.values(), patterns))
     return has_match or any(is_named_by(bulk.root, pattern) for bulk in state.review.bulks for pattern in patterns)

@@ -15,6 +15,7 @@ from core.acp.client_methods import AgentMessageChunk, PermissionOption, ToolCal
 from core.acp.connection import AcpError
 from core.acp.content import TextContent, ToolCallContent, ToolCallLocation, ToolCallUpdate
 from core.protocol import commands as cmd
+from core.protocol.named_verdicts import build_named_verdict
 from core.protocol.renames import format_change_path, list_changes
 from core.protocol.review import Change, Verdict
 from core.state.proof_text import list_proof_rows
@@ -56,22 +57,19 @@ async def review_all(session: FollowedSession) -> None:
 async def resolve_named(session: FollowedSession, path: str, verdict: Verdict) -> None:
     """Give one verdict on all pending changes, or on one path, and report the result."""
     await session.settle()
-    before, bulks = dict(session.state.changes), {bulk.root for bulk in session.state.review.bulks}
+    before, bulks = dict(session.state.changes), session.state.review.bulks
     if not before and not bulks:
         session.show_text("Nothing pending review.")
         return
-    command: cmd.AnyCommand = cmd.HunkResolve(session=session.id, path=path, verdict=verdict, confirmed=bool(path))
-    if path in bulks and path not in before:
-        command = cmd.BulkResolve(session=session.id, root=path, verdict=verdict, confirmed=True)
     try:
-        await session.submit(command)
+        await session.submit(build_named_verdict(path, verdict, before, bulks, session=session.id))
         await session.settle()
     except AcpError as problem:
         session.show_text(f"That failed: {problem.message}")
     else:
         rows = [change for change in list_changes(before) if change.path not in session.state.changes]
         names = [format_change_path(row) for row in rows]
-        names += sorted(bulks - {bulk.root for bulk in session.state.review.bulks})
+        names += sorted({bulk.root for bulk in bulks} - {bulk.root for bulk in session.state.review.bulks})
         session.show_text(f"{verdict.capitalize()}ed: {', '.join(names)}." if names else _NOT_DONE)
     _report_pending(session)
 

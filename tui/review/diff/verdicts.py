@@ -15,7 +15,7 @@ from core.text.counting import count
 from tui.keymap import format_first_key, insert_keys
 from tui.review.descriptions import MUTED, Part, describe_risk
 from tui.review.diff.layout import FoldedHunk
-from tui.text import fit_line, format_path, to_content
+from tui.text import format_path, to_content
 
 ANSWER_TIMEOUT: Final = 3.0  # seconds after which an unanswered verdict may be submitted again
 METER_WIDTH: Final = 24  # cells
@@ -207,12 +207,11 @@ def describe_waiting(bulks: Sequence[Bulk], comments: int, keymap: Mapping[str, 
     return [(insert_keys(f" {' · '.join(parts)} ", keymap), "$text-warning")] if parts else []
 
 
-def describe_list(changes: Sequence[Change], bulks: Sequence[Bulk], pattern: str) -> list[Part]:
-    """Describe the size of a list, and the words that filter it."""
+def describe_list(changes: Sequence[Change], bulks: Sequence[Bulk]) -> list[Part]:
+    """Describe the size of a list."""
     counts = [count("file", len(changes))] if changes else []
     counts += [f"{len(bulks)} in bulk, all or nothing"] if bulks else []
-    parts = [(f" {' · '.join(counts)}", "bold")] if counts else []
-    return [*parts, (f"  / {fit_line(pattern, 40)}", "$text-primary")] if pattern else parts
+    return [(f" {' · '.join(counts)}", "bold")] if counts else []
 
 
 def describe_settled(progress: Progress, *, can_commit: bool) -> str:

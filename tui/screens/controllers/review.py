@@ -11,6 +11,7 @@ from textual import on
 from core.protocol import commands, queries
 from core.protocol.commands import AnyCommand
 from core.protocol.events import AnyEvent, CommitMade, ErrorRaised, PullRequestOpened
+from core.protocol.named_verdicts import build_named_verdict
 from core.protocol.renames import list_changes
 from core.protocol.review import Bulk, Change, CommitTopic, Finding, Origin, Verdict
 from core.text.counting import count
@@ -39,6 +40,21 @@ TITLES: Final[dict[Which, str]] = {
 }
 
 
+def _build_shown_dialog(
+    event: messages.ShownVerdictRequested, open_hunks: Sequence[tuple[Change, tuple[str, ...]]]
+) -> ConfirmDialog:
+    """Build the question about what a filtered list shows, with its size and what is left out."""
+    hunk_count = sum(len(ids) for _, ids in open_hunks)
+    number, noun = (hunk_count, "hunk") if event.by_hunk else (len(open_hunks), "change")
+    subject = f"{number:,} shown {noun}s" if number > 1 else f"shown {noun}"
+    other_count = count("file", len(open_hunks)) if event.by_hunk else count("hunk", hunk_count)
+    parts = [f"{other_count} matching “{fit_line(event.pattern, 40)}”" if event.pattern else other_count]
+    if protected := len(event.hunks) - len(open_hunks):
+        parts.append(f"{count('protected file', protected)} left out")
+    question = f"{event.verdict.capitalize()} the {subject}?"
+    return ConfirmDialog(question, event.verdict, explanation=f"{', '.join(parts)}.", no="keep pending")
+
+
 class ReviewController(Controller):
     """Carries out the user's decisions in the review."""
 
@@ -60,9 +76,14 @@ class ReviewController(Controller):
             message = f"Say which file to {verdict}, or /{verdict} all."
             self.context.notify_user(message, "Ctrl+R to review hunk by hunk.")
             return
-        if path == "all" and not (self.context.state.changes or self.context.state.bulks):
+        state = self.context.state
+        if path == "all" and not (state.changes or state.bulks):
             self.context.notify_user(f"Nothing to {verdict}.")
-        command = commands.HunkResolve(path="" if path == "all" else path, verdict=verdict)
+        command = build_named_verdict(path, verdict, state.changes, state.bulks)
+        if isinstance(command, commands.BulkResolve):
+            self._resolve_bulk(messages.BulkResolved(command.root, verdict))
+            return
+        command = replace(command, confirmed=False)  # a dialog asks
         self.context.start(self.submit_verdict, command, group="commands")
 
     def action_undo_verdict(self, _: str = "") -> None:
@@ -126,6 +147,30 @@ class ReviewController(Controller):
         is_review_open = side is not None and side.current == "review"
         if is_over and not is_review_open and state.branch and state.can_commit:
             self.context.notify_user("All reviewed.", "/commit commits what you accepted.")
+
+    @on(messages.ShownVerdictRequested)
+    @in_worker("commands", exclusive=False)
+    async def _resolve_shown(self, event: messages.ShownVerdictRequested) -> None:
+        """Ask about the verdict on what a filtered list shows, and submit it. What has changed meanwhile is left."""
+        open_hunks = [(change, ids) for change, ids in event.hunks if not change.protected]
+        if not open_hunks:
+            self.context.notify_user(f"Nothing that is shown can be {event.verdict}ed together.")
+            return
+        if await self.context.ask(_build_shown_dialog(event, open_hunks)) is not True:
+            return
+        same = [(change, ids) for change, ids in open_hunks if self._is_unchanged(change)]
+        whole_paths = tuple(change.path for change, ids in same if len(ids) == len(change.hunks))
+        if whole_paths:
+            await self.submit_verdict(commands.HunkResolve(path="", paths=whole_paths, verdict=event.verdict))
+        for change, ids in same:
+            if change.path not in whole_paths:
+                await self.submit_verdict(commands.HunkResolve(path=change.path, hunks=ids, verdict=event.verdict))
+        if number := len(open_hunks) - len(same):
+            self.context.notify_user(f"Changed meanwhile, so still pending: {count('file', number)}.")
+
+    def _is_unchanged(self, change: Change) -> bool:
+        present = self.context.state.changes.get(change.path)
+        return present is not None and (present.pending, present.hunks) == (change.pending, change.hunks)
 
     # Bulks
 
