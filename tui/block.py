@@ -19,7 +19,7 @@ class TranscriptBlock:
     every change, so that a stale drawing can be detected. `subject` of a call is a path or a command, `summary` its
     outcome; of a subagent, its todo, and `acts` its actions; `folded` are the preceding edits of the same file; an
     ended turn has its `receipt`. `program`: the key of the program that made the call, "" = the model made it;
-    `hidden_calls`: calls of a program that have no row any more.
+    `hidden_calls`: calls of a program that have no row any more. `is_beside`: a pane beside the transcript shows it.
     """
 
     key: str
@@ -46,6 +46,7 @@ class TranscriptBlock:
     receipt: Receipt | None = None
     program: str = ""
     hidden_calls: int = 0
+    is_beside: bool = False
 
     @property
     def target(self) -> str:

@@ -54,10 +54,10 @@ class ReviewState:
     """The review. `changes` by path; `hunk_calls`: the call that made each of their hunks, by path and id, "" = the
     user did; `verdicts` in order, without undone ones; `commits` made of them; `layers` of commands' effects, lowest
     first, and the `bulks` in them; `splits` of hunks, the last one last; `comments` by path and hunk that the model has
-    not been sent; `diagnostics` of the pending text by path; `code_review`: the last one; `verifications`: the last one
-    of every command; `verified_last`: the end of the last of all; `proof`: the evidence of the hunks. Only `apply`
-    changes it, and `version` with it. `writes`, `plan_paths` (those of plans) and `checkpoints` (by id) serve to
-    restore files."""
+    not been sent; `accepted_comments`: those of hunks that were accepted, by verdict; `diagnostics` of the pending text
+    by path; `code_review`: the last one; `verifications`: the last one of every command; `verified_last`: the end of
+    the last of all; `proof`: the evidence of the hunks. Only `apply` changes it, and `version` with it. `writes`,
+    `plan_paths` (those of plans) and `checkpoints` (by id) serve to restore files."""
 
     version: int = 0
     changes: dict[str, Change] = field(default_factory=dict)
@@ -68,6 +68,7 @@ class ReviewState:
     bulks: tuple[Bulk, ...] = ()
     splits: list[SplitRecord] = field(default_factory=list)
     comments: dict[tuple[str, str], Comment] = field(default_factory=dict)
+    accepted_comments: dict[str, tuple[Comment, ...]] = field(default_factory=dict)
     diagnostics: dict[str, ev.DiagnosticsReported] = field(default_factory=dict)
     code_review: CodeReview | None = None
     verifications: dict[str, Verification] = field(default_factory=dict)
@@ -148,12 +149,20 @@ def _mark_conflict(review: ReviewState, event: ev.ChangeConflicted) -> None:
 
 
 def _add_verdict(review: ReviewState, event: ev.VerdictGiven) -> None:
-    review.verdicts.append(event.verdict)
-    if event.verdict.verdict == "reject":  # Without the hunk, the text is another.
-        review.proof.apply_edit(event.verdict.path, None)
+    verdict = event.verdict
+    review.verdicts.append(verdict)
+    if verdict.verdict == "reject":  # Without the hunk, the text is another.
+        review.proof.apply_edit(verdict.path, None)
+    elif verdict.settled is None:  # A comment on what the user has accepted asks for nothing any more.
+        keys = [(verdict.path, hunk.id) for hunk in verdict.hunks]
+        if comments := tuple(review.comments[key] for key in keys if key in review.comments):
+            review.accepted_comments[verdict.id] = comments
+            review.comments = {key: comment for key, comment in review.comments.items() if key not in keys}
 
 
 def _undo_verdict(review: ReviewState, event: ev.VerdictUndone) -> None:
+    for comment in review.accepted_comments.pop(event.id, ()):
+        review.comments.setdefault((comment.path, comment.hunk), comment)
     review.verdicts = [verdict for verdict in review.verdicts if verdict.id != event.id]
 
 

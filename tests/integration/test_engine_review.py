@@ -109,6 +109,24 @@ async def test_comments_wait_and_go_back_as_one_message(project):
         assert (await refused(engine, cmd.CommentsSend(session=session))).code == "no_comment"
 
 
+async def test_a_comment_goes_with_its_hunk_when_that_is_accepted_and_comes_back_with_it(project):
+    models = access([writes("new.txt", "other.txt"), says("Done.")])
+    async with session_in(project, models) as (engine, session):
+        await run_turn(engine, session)
+        review = engine.state(session).review
+        for path in ("new.txt", "other.txt"):
+            hunk = change_of(engine, session, path).hunks[0].id
+            await submit(engine, cmd.HunkComment(session=session, path=path, hunk=hunk, text=f"Why {path}?"))
+        await submit(engine, cmd.HunkResolve(session=session, path="new.txt", verdict="accept"))
+        await submit(engine, cmd.HunkResolve(session=session, path="other.txt", verdict="reject"))
+        assert [comment.path for comment in review.comments.values()] == ["other.txt"]
+        for _ in range(2):
+            await submit(engine, cmd.VerdictUndo(session=session))
+        assert {comment.path for comment in review.comments.values()} == {"new.txt", "other.txt"}
+        hunks = {(path, change_of(engine, session, path).hunks[0].id) for path in ("new.txt", "other.txt")}
+        assert set(review.comments) == hunks
+
+
 async def test_s4_a_protected_change_is_accepted_only_when_that_is_confirmed(project):
     async with session_in(project, access([writes("AGENTS.md", "conftest.py"), says("Done.")])) as (engine, session):
         await run_turn(engine, session)

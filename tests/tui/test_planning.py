@@ -9,6 +9,7 @@ from core.protocol import events as e
 from core.protocol import queries as q
 from core.protocol.review import Comment, FileState, Origin
 from tests.support import recorded
+from tui.chat.block_rows import render_block
 from tui.plan.panel import PlanPanel
 from tui.plan.todo_list import TodoList
 
@@ -291,6 +292,45 @@ async def test_a_place_that_holds_no_plans_is_told_when_one_is_looked_for(stage)
         on.screen.controllers.plan.action_choose_plan()
         await on.until(lambda: on.app._notifications)
         assert "your home directory itself" in next(iter(on.app._notifications)).message
+
+
+async def test_a_plan_is_brief_in_the_conversation_while_its_panel_shows_it_there(stage):
+    async with stage(START) as on:
+        rows = [line for block in on.screen.state.blocks if block.kind == "plan" for line in texts(block)]
+        assert len(rows) > len(recorded.TODOS)
+        await on.panes.show("plan")
+        block = next(block for block in on.screen.state.blocks if block.kind == "plan")
+        await on.until(lambda: block.is_beside)
+        assert not any(todo.content in line for line in texts(block) for todo in recorded.TODOS)
+        assert f"{len(recorded.TODOS)} todos in the panel" in " ".join(texts(block))
+        assert [row.text for row in render_block(block, 80, is_open=True, has_gap=False)] == rows
+        on.panes._hide_side()
+        await on.until(lambda: not block.is_beside)
+        assert texts(block) == rows
+
+
+def texts(block) -> list[str]:
+    return [row.text for row in render_block(block, 80, is_open=False, has_gap=False)]
+
+
+async def test_a_plan_that_arrives_does_not_cover_hunks_that_wait(stage):
+    plan = next(event for event in START if isinstance(event, e.PlanCreated))
+    events = [*recorded.opening(), e.ModeChanged(mode="plan"), e.TurnStarted(prompt="Plan", mode="plan", model="m")]
+    async with stage(events) as on:
+        await on.emit(e.ChangeProposed(change=recorded.change()))
+        await on.until(lambda: on.panes.side is not None and on.panes.side.current == "review")
+        await on.emit(plan)
+        await on.emit(e.TurnFinished(reason="done"))
+        await on.until(lambda: on.screen.state.current_plan is not None and not on.screen.state.is_running)
+        await on.panes.update(frozenset({"plan", "status", "review"}))
+        assert on.panes.side.current == "review"
+        await on.emit(e.ChangeResolved(path=recorded.change().path))
+        await on.emit(replace_event(plan))
+        await on.until(lambda: on.panes.side.current == "plan")
+
+
+def replace_event(created: e.PlanCreated) -> e.PlanUpdated:
+    return e.PlanUpdated(plan=replace(created.plan, overview="Another one."))
 
 
 async def test_while_a_plan_is_built_the_plan_stays_in_view_and_then_the_review_comes(stage):

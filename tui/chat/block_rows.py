@@ -168,7 +168,7 @@ def has_gap(block: TranscriptBlock, previous: TranscriptBlock | None) -> bool:
 
 def can_open(block: TranscriptBlock) -> bool:
     """True if the block has more to show than its first row."""
-    return block.kind in _OPENABLE
+    return block.kind in _OPENABLE or block.is_beside
 
 
 def render_block(block: TranscriptBlock, width: int, *, is_open: bool, has_gap: bool) -> list[TextRow]:
@@ -269,14 +269,16 @@ def _render_reasoning(block: TranscriptBlock, width: int, is_open: bool) -> list
     return [render_head(sign, [(label, "muted")], width)]
 
 
-def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
+def _render_plan(block: TranscriptBlock, width: int, is_open: bool) -> list[TextRow]:
     document = block.document
     if not isinstance(document, documents.PlanDocument):
         return [render_head("◌", [("plan", "tool"), (f" {fit_line(block.title)}", "muted")], width)]
     plan = document.metadata
     rows = wrap_pieces([(fit_line(plan.title), "heading")], width, first=[("  ◆ ", "accent")], rest=INDENT)
-    rows += wrap_text(render_prose(plan.overview).strip(), min(width, READING_WIDTH), "", first=INDENT, rest=INDENT)
-    for todo in plan.todos:
+    is_brief = block.is_beside and not is_open  # the rest is in view in the plan's panel
+    if not is_brief:
+        rows += wrap_text(render_prose(plan.overview).strip(), min(width, READING_WIDTH), "", first=INDENT, rest=INDENT)
+    for todo in () if is_brief else plan.todos:
         sign = _TODO_SIGNS[todo.status]
         after = f"← {', '.join(todo.dependencies)}" if todo.dependencies else ""
         first: list[Piece] = [*INDENT, (f"{sign} ", "accent")]
@@ -285,6 +287,7 @@ def _render_plan(block: TranscriptBlock, width: int, _: bool) -> list[TextRow]:
         rows += wrap_pieces(pieces, width, first=first, rest=[*INDENT, GUTTER])
     if plan.path:
         notice = f"saved to {format_path(plan.path)}, no review needed"
+        notice = f"{count('todo', len(plan.todos))} in the panel · {notice}" if is_brief else notice
         rows += wrap_pieces([(notice, "muted")], width, first=INDENT, rest=INDENT)
     return rows
 

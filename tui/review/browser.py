@@ -418,6 +418,8 @@ class ChangeBrowser(Vertical):
     def _show_pages(self, goal: Goal) -> None:
         """Show all files, grouped by intent, with judged hunks folded to a row."""
         if not self.changes:
+            self.change_list.set_only(None)
+            self.change_list.set_filter("")
             self._pages.clear()
             summary = describe_settled(measure_progress((), self.bulks, self._judged), can_commit=self._can_commit)
             text, hints = summary or self._empty_text, [UNDO_HINT]

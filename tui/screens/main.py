@@ -29,6 +29,7 @@ from tui.state import Topic, ViewState
 from tui.terminal.frames import RowCompositor
 from tui.text import fit_line
 from tui.themes.appearance import is_read_out
+from tui.widgets.side_pane import SidePane
 from tui.widgets.status_bar import StatusBar
 
 if TYPE_CHECKING:
@@ -255,7 +256,14 @@ class MainScreen(CurrentLayoutScreen[None]):
         self.set_class(not self.state.has_begun, "-empty")
         if not self.state.has_begun:
             self._show_greeting()
+        self.state.transcript.mark_beside(self.controllers.panes.plan_beside)
         self.query_one(Transcript).show(self.state.blocks)
+
+    @on(SidePane.PaneShown)
+    def _show_what_is_beside(self) -> None:
+        """Show a plan in full or in brief, as its panel is hidden or in view."""
+        if self.state.current_plan is not None:
+            self._show_blocks()
 
     async def _show_questions(self) -> None:
         await self.controllers.questions.show()

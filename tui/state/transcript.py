@@ -217,6 +217,15 @@ class TranscriptState:
                 is_changed = True
         return is_changed
 
+    def mark_beside(self, path: str) -> None:
+        """Mark the cards of the plan that a pane shows beside the transcript, "" = none does."""
+        for block in self.blocks:
+            if block.kind != "plan" or not isinstance(block.document, PlanDocument):
+                continue
+            is_beside = bool(path) and block.document.metadata.path == path
+            block.revision += is_beside != block.is_beside
+            block.is_beside = is_beside
+
     # Turns.
 
     def retry_step(self, envelope: events.Envelope, event: events.StepRetried) -> None:

@@ -33,7 +33,7 @@ class SidePane(Vertical):
 
     @dataclass
     class PaneShown(Message):
-        """A pane appeared."""
+        """Another pane appeared, "" = none is shown any more."""
 
         name: str
 
@@ -75,8 +75,7 @@ class SidePane(Vertical):
             widget.display = pane_name == name
         self._render_title()
         self.render_hints()
-        if name:
-            self.post_message(self.PaneShown(name))
+        self.post_message(self.PaneShown(name))
 
     @on(events.DescendantFocus)
     @on(events.DescendantBlur)

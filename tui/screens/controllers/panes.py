@@ -19,7 +19,7 @@ from tui.chat.prompt import Prompt
 from tui.files.messages import FileSelected
 from tui.input.visibility import get_visibility, is_button_down
 from tui.key_table import ACTION_SCOPES
-from tui.modes import SCREEN_MODES, AutoPane
+from tui.modes import REVIEW, SCREEN_MODES, AutoPane
 from tui.panes import PANES
 from tui.screens.controller import Controller, ScreenContext
 from tui.state import Topic
@@ -80,6 +80,12 @@ class PaneController(Controller):
     @property
     def plan(self) -> PlanPanel | None:
         return cast("PlanPanel | None", self._get_pane("plan"))
+
+    @property
+    def plan_beside(self) -> str:
+        """The path of the plan that its panel shows beside the conversation, "" = none."""
+        is_shown = self.side is not None and self.side.current == "plan" and not self.is_narrow
+        return self.context.state.current_plan_path if is_shown else ""
 
     @property
     def preview(self) -> FilePreview | None:
@@ -306,6 +312,8 @@ class PaneController(Controller):
             return False
         if self.side is not None and self.side.has_focus_within and self.side.current != pane.name:
             return False  # the user is at work in another one
+        if self.side is not None and self.side.current == REVIEW.name != pane.name and REVIEW.is_due(state):
+            return False  # hunks wait in view; the title names what is new
         if pane.repeats == "never":
             return self._get_pane(pane.name) is None
         return pane.repeats == "always" or pane.name not in self._auto_shown
