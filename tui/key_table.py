@@ -327,6 +327,7 @@ _ROWS: Final[tuple[Row, ...]] = (
         "Accept proven",
         "Accept what tests check and what needs no test, or run the tests for it; asks first",
     ),
+    ("review.accept_seen", "V", "accept_seen", "Accept seen", "Accept all hunks that were in view; asks first"),
     ("review.proof", "p", "show_proof", "Proof", "What the check says about this hunk, and its output"),
     ("review.prove", "x", "prove", "Check hunks", "Run the check over each hunk, or stop that"),
     ("review.dismiss", "n", "dismiss_gap", "Not useful", "Dismiss what no test noticed here, in this project"),

@@ -122,6 +122,7 @@ class ReviewApp(ThemedApp[None]):
         self.diffs = {diff.change.path: diff for diff in diffs}
         self.now, self.pace = 100.0, 1.0
         self.posted: list[object] = []
+        self.offered: list[review_messages.SeenVerdictRequested] = []
         self.loads: list[str] = []
 
     async def load(self, path: str, context: int) -> ChangeDiff | None:
@@ -148,6 +149,10 @@ class ReviewApp(ThemedApp[None]):
     @property
     def changes(self) -> tuple[Change, ...]:
         return tuple(diff.change for diff in self.diffs.values())
+
+    @on(review_messages.SeenVerdictRequested)
+    def write_down_offer(self, event: review_messages.SeenVerdictRequested) -> None:
+        self.offered.append(event)
 
     @on(review_messages.VerdictRequested)
     @on(review_messages.FileRequested)

@@ -11,8 +11,9 @@ from tests.support import recorded
 from tests.tui.review_case import ADDED, CASES, PRICES, REMOVED, TESTS, ReviewApp, diff_of
 from tests.tui.test_hints import drawn
 from tests.tui.test_review import resolved, settle, text_of, without
+from tests.tui.test_review_dialogs import proposed, reviewing
 from tests.tui.test_review_wrapping import LONG
-from tui.review.browser import AT_END, NOT_LOADED, NOT_YET, REVEALED
+from tui.review.browser import AT_END, NONE_SEEN, NOT_LOADED, NOT_YET, REVEALED
 from tui.widgets.key_hints import KeyHints
 
 TALL = diff_of(
@@ -143,3 +144,50 @@ async def test_the_foot_names_accepting_what_is_proven_and_the_line_to_mark_wher
         assert "a accept  r reject  j next  u undo" in text
         assert ("P accept proven" not in text, "J K mark line" not in text) == (missing, missing)
         assert ("f1 more" in text) == missing
+
+
+async def test_all_hunks_that_were_in_view_are_offered_and_no_others():
+    gone = diff_of("src/gone.py", [("-+", "a=>")], operation="delete")
+    app = ReviewApp([PRICES, gone, TALL, TESTS])
+    async with app.run_test(size=(80, 24)) as pilot:
+        view = await settle(pilot)
+        await settle(pilot, "V")
+        (event,) = app.offered
+        assert [(verdict.path, len(verdict.hunks)) for verdict in event.verdicts] == [(PRICES.change.path, 2)]
+        view = await settle(pilot, "j", "j", "j", "j", "j")
+        assert (view.page.path, view.current) == (TALL.change.path, 0)
+        await settle(pilot, "V")
+        seen = {verdict.path: verdict.hunks for verdict in app.offered[-1].verdicts}
+        assert list(seen) == [PRICES.change.path]  # the end of the tall one was not in view
+        assert len(seen[PRICES.change.path]) == 4
+        await settle(pilot, "j", "k", "V")
+        seen = {verdict.path: verdict.hunks for verdict in app.offered[-1].verdicts}
+        assert seen[TALL.change.path] == tuple(hunk.id for hunk in TALL.change.hunks)
+        assert gone.change.path not in seen
+        assert app.posted == []
+
+
+async def test_where_nothing_was_in_view_the_key_says_so():
+    app = ReviewApp([diff_of("src/gone.py", [("-+", "a=>")], operation="delete")])
+    async with app.run_test(size=(80, 24)) as pilot:
+        view = await settle(pilot)
+        await settle(pilot, "V")
+        assert NONE_SEEN in read_head(view)
+        assert app.offered == []
+
+
+@pytest.mark.parametrize(("key", "sent"), [("y", [PRICES.change.path]), ("n", [])])
+async def test_what_was_seen_is_accepted_after_one_question_with_counts(stage, clock, key, sent):
+    async with stage(proposed(PRICES.change), size=(120, 60), answers={q.DiffQuery: q.DiffAnswer(diff=PRICES)}) as on:
+        await reviewing(on, clock)
+        await on.until(lambda: on.panes.review.browser.diff_view.diff is not None)
+        await on.pilot.pause()
+        clock[0] += 5
+        await on.pilot.press("V")
+        await on.asked()
+        text = str(on.app.screen.query_one(".dialog-title").render())
+        assert "Accept 4 hunks in 1 file?" in text
+        await on.pilot.press(key)
+        await on.until(lambda: on.app.screen is on.screen)
+        await on.pilot.pause(0.05)
+        assert [command.path for command in on.sent(HunkResolve)] == sent

@@ -132,13 +132,21 @@ class VisibleTimes:
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: dict[Hashable, float] = {}
+        self._longest: dict[Hashable, float] = {}  # of targets that are not visible now
 
     def note_visible(self, targets: Iterable[Hashable]) -> None:
-        now = self._clock()
-        self._since = {target: self._since.get(target, now) for target in targets}
+        now, before = self._clock(), self._since
+        self._since = {target: before.get(target, now) for target in targets}
+        for target in before.keys() - self._since.keys():
+            self._longest[target] = max(now - before[target], self._longest.get(target, 0.0))
 
     def clear(self) -> None:
-        self._since.clear()
+        self.note_visible(())
+
+    def was_visible_for(self, target: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
+        """True if the item has ever been visible for `at_least` seconds before the key was pressed."""
+        is_visible = self.is_visible_for(target, at_least=at_least, since_struck=since_struck)
+        return is_visible or self._longest.get(target, 0.0) >= at_least
 
     def is_visible_for(self, target: Hashable, *, at_least: float, since_struck: float = 0.0) -> bool:
         """True if the item had been visible for `at_least` seconds when the key was pressed."""

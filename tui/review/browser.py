@@ -28,7 +28,7 @@ from tui.review.descriptions import (
     describe_change,
     describe_problem,
 )
-from tui.review.diff.layout import build_buttons_target, clean_lines
+from tui.review.diff.layout import build_buttons_target, build_end_target, clean_lines
 from tui.review.diff.page import DiffPage, PageSet
 from tui.review.diff.painter import TWO_NUMBERS_WIDTH
 from tui.review.diff.verdicts import (
@@ -57,6 +57,7 @@ NOT_YET: Final = "just appeared, press again"
 REVEALED: Final = "brought into view, press again"
 NOT_LOADED: Final = "the lines are not here yet, press again"
 ANSWERED: Final = "already answered"
+NONE_SEEN: Final = "nothing to accept was in view"
 IN_LIST: Final = "open a hunk first: {changes.open}"
 AT_END: Final = ("this is the first", "this is the last")
 NEWS_TITLE: Final = "new since you last looked"
@@ -247,6 +248,14 @@ class ChangeBrowser(Vertical):
         view.reveal_current()
         self.explain(REVEALED)
         return True
+
+    def list_seen(self, change: Change) -> frozenset[str]:
+        """Return the ids of the hunks of a change that have been in view to their end."""
+        visibility, ago = self.diff_view.visibility, get_seconds_since_struck(self)
+        ends = {hunk.id: build_end_target(change.path, hunk.id) for hunk in change.hunks}
+        return frozenset(
+            id_ for id_, end in ends.items() if visibility.was_visible_for(end, at_least=GRACE, since_struck=ago)
+        )
 
     def find_judgeable_hunk(self) -> tuple[str, Hunk] | None:
         """Return path and hunk under the cursor if it is pending and has been seen; else say why not."""

@@ -77,6 +77,13 @@ class ShownVerdictRequested(Message, namespace="review_pane"):
     by_hunk: bool
 
 
+@dataclass
+class SeenVerdictRequested(Message, namespace="review_pane"):
+    """The hunks that the user has seen are to be accepted, after a question: the verdicts by file."""
+
+    verdicts: tuple[HunkResolve, ...]
+
+
 class CommitRequested(Message, namespace="review_pane"):
     """Requests a commit of the accepted hunks."""
 

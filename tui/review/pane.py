@@ -29,7 +29,7 @@ from core.text.counting import count
 from tui.keymap import get_bindings, get_keymap, insert_keys
 from tui.panes import PaneSource, StatePane
 from tui.review import messages
-from tui.review.browser import ANSWERED, IN_LIST, NOT_LOADED, ChangeBrowser
+from tui.review.browser import ANSWERED, IN_LIST, NONE_SEEN, NOT_LOADED, ChangeBrowser
 from tui.review.change_list import UNFILTER_HINT
 from tui.review.descriptions import (
     UserRequests,
@@ -58,6 +58,7 @@ MORE_HINTS: Final[tuple[Hint, ...]] = (
     ("review.split", "columns"),
     ("review.mark_down review.mark_up", "mark line"),
     ("review.accept_file", "accept file"),
+    ("review.accept_seen", "accept seen"),
 )
 
 
@@ -359,6 +360,20 @@ class ReviewPane(StatePane):
         if not self.browser.is_too_early():
             proven = [change for change in self.browser.changes if is_proven(change) and self._sent.list_unsent(change)]
             self.post_message(messages.ProvenVerdictRequested(tuple(proven)))
+
+    def action_accept_seen(self) -> None:
+        """Offer to accept the hunks that have been in view, except those that are confirmed one by one."""
+        if self.browser.is_too_early():
+            return
+        verdicts = []
+        for change in self.browser.changes:
+            seen = self.browser.list_seen(change) if not needs_confirmation(change) else ()
+            if ids := tuple(id_ for id_ in self._sent.list_resolvable(change, "accept") if id_ in seen):
+                verdicts.append(HunkResolve(path=change.path, hunks=ids, verdict="accept"))
+        if verdicts:
+            self.post_message(messages.SeenVerdictRequested(tuple(verdicts)))
+        else:
+            self.browser.explain(NONE_SEEN)
 
     def action_show_proof(self) -> None:
         if (change := self.browser.current_change) is not None:

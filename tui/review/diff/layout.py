@@ -99,7 +99,7 @@ def find_visible_targets(
     diff: ChangeDiff, layout: DiffLayout, current: int, visible_rows: range
 ) -> list[tuple[str, ...]]:
     """Return the targets that can be judged among the visible rows: the buttons of hunk `current` (-1 = none), and
-    path and id of each hunk that is fully visible, or partly if it is taller than the view."""
+    path and id of each hunk that is fully visible, or partly if it is taller than the view, and its end."""
     targets: list[tuple[str, ...]] = []
     for hunk, head, tail in zip(diff.change.hunks, layout.head_rows, layout.end_rows, strict=False):
         visible_count, above = (
@@ -110,9 +110,17 @@ def find_visible_targets(
             tail - head > len(visible_rows) and visible_count > 0
         ):
             targets.append((diff.change.path, hunk.id))
+            if tail <= visible_rows.stop:
+                targets.append(build_end_target(diff.change.path, hunk.id))
     if current >= 0 and layout.head_rows[current] in visible_rows:
         targets.append(build_buttons_target(diff, current))
     return targets
+
+
+def build_end_target(path: str, hunk: str) -> tuple[str, str, str]:
+    """Return the visibility target of the end of a hunk: it is visible with the whole of it, or with its last rows if
+    it is taller than the view."""
+    return path, hunk, "end"
 
 
 def build_buttons_target(diff: ChangeDiff, current: int) -> tuple[str, str, str]:

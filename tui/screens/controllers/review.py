@@ -31,6 +31,7 @@ from tui.state.fold import describe_commit_end
 from tui.text import fit_line, format_path
 
 _ORIGIN_FIELDS: Final = ("command", "call", "todo", "turn")
+MAX_NAMED_FILES: Final = 5
 _VERDICTS: Final[tuple[Verdict, Verdict]] = ("accept", "reject")
 NOTHING_OPEN = "No open findings."
 Which = Literal["pending", "accepted"]
@@ -92,6 +93,18 @@ class ReviewController(Controller):
     @on(messages.VerdictRequested)
     def _take_verdict(self, event: messages.VerdictRequested) -> None:
         self.context.start(self.submit_verdict, event.command, group="commands")
+
+    @on(messages.SeenVerdictRequested)
+    @in_worker("commands", exclusive=False)
+    async def _accept_seen(self, event: messages.SeenVerdictRequested) -> None:
+        hunks, paths = sum(len(verdict.hunks) for verdict in event.verdicts), [item.path for item in event.verdicts]
+        names = ", ".join(format_path(path, 60) for path in paths[:MAX_NAMED_FILES])
+        names += f" and {count('more file', len(paths) - MAX_NAMED_FILES)}" if len(paths) > MAX_NAMED_FILES else ""
+        question = f"Accept {count('hunk', hunks)} in {count('file', len(paths))}?"
+        explanation = f"You have had them in view: {names}. Protected files and deletions are left out."
+        if await self._confirm(question, explanation):
+            for verdict in event.verdicts:
+                await self.submit_verdict(verdict)
 
     async def submit_verdict(self, verdict: commands.HunkResolve) -> None:
         """Submit a verdict; accepting protected changes or deletions requires confirmation."""
