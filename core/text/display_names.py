@@ -173,6 +173,15 @@ def to_one_line(text: str) -> str:
     return expose_controls(text.replace("\n", "␊").replace("\t", "␉").replace("\r", "␍"))
 
 
+def cut_middle(text: str, width: int) -> str:
+    """Return a command in `width` characters: its first word and its end say most, so it is cut between them."""
+    if len(text) <= width or width < len("a…b"):
+        return text[: max(width, 0)]
+    first_word = len(text.partition(" ")[0])
+    start = max(first_word, width // 2) if first_word <= width * 2 // 3 else width // 2
+    return f"{text[:start].rstrip()}{ELLIPSIS}{text[len(text) - (width - start - 1) :].lstrip()}"
+
+
 def shorten_model(model: str) -> str:
     """Return the id of a model; of a file only its name, because a path says little and reveals the user's machine."""
     provider, _, name = model.partition("/")

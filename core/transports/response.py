@@ -24,6 +24,7 @@ from core.protocol.messages import Usage
 from core.protocol.renames import list_changes
 from core.protocol.review import Change, Operation, Severity
 from core.records import convert
+from core.state.failure_excerpts import list_failure_lines
 from core.state.proof import Word
 from core.state.proof_text import ProofRow, list_proof_rows
 from core.state.receipt import build_receipt
@@ -128,11 +129,13 @@ class ResponseFinding(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class ResponseCheck(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A command that checked what the turn did, as it ended last; `told`: the tests that it counted, "" = none."""
+    """A command that checked what the turn did, as it ended last; `told`: the tests that it counted, "" = none;
+    `excerpt`: of one that failed, the lines of its output that name what failed, else its last ones."""
 
     command: str
     exit_code: int
     told: str = ""
+    excerpt: tuple[str, ...] = ()
 
 
 class ResponseMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
@@ -209,8 +212,20 @@ def build_response(turn: TurnState, state: SessionState, *, accepted_changes: tu
 
 
 def _list_checks(turn: TurnState, state: SessionState) -> tuple[ResponseCheck, ...]:
-    ran = build_receipt(state, turn).checks
-    return tuple(ResponseCheck(command=name, exit_code=run.exit_code, told=run.told) for name, run in ran)
+    runs = {
+        document.metadata.tool_call_id: document.metadata
+        for document in turn.list_finished_documents()
+        if isinstance(document, d.TerminalCommandDocument)
+    }
+    return tuple(
+        ResponseCheck(
+            command=name,
+            exit_code=run.exit_code,
+            told=run.told,
+            excerpt=list_failure_lines(runs[run.call].output) if run.exit_code and run.call in runs else (),
+        )
+        for name, run in build_receipt(state, turn).checks
+    )
 
 
 def _list_findings(turn: TurnState, state: SessionState) -> tuple[ResponseFinding, ...] | None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,28 @@ def run_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str], *steps: Any) ->
     jsonschema.Draft202012Validator(schema).validate(response)
     documents: list[dict[str, Any]] = response["documents"]
     return documents
+
+
+def test_a_failing_check_comes_with_the_names_of_what_failed(tmp_path, capsys):
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "test_a.py").write_text("def test_total():\n    assert 1 == 2, 'a reason'\n")
+    configured('[commands]\npolicy = "auto"\n')
+    command = f"{sys.executable} -m pytest -q -p no:cacheprovider"
+    for output_format in ("json", "text"):
+        arguments = PrintArguments(directory=project, prompt="Test it", output_format=output_format)
+        edit = ("write", {"file_path": "b.py", "contents": "x = 1\n"})
+        run = ("run_terminal_cmd", {"command": command, "is_background": False})
+        run_print(arguments, models=access([calls(edit), calls(run), says("It fails.")]))
+        printed = capsys.readouterr()
+        if output_format == "json":
+            (check,) = json.loads(printed.out)["metadata"]["checks"]
+            (line,) = check["excerpt"]
+            assert line.startswith("FAILED test_a.py::test_total - ")
+        else:
+            (row,) = [line for line in printed.err.splitlines() if line.startswith("checked: ")]
+            assert "-m pytest -q -p no:cacheprovider · " in row
+            assert "\n  FAILED test_a.py::test_total - " in printed.err
 
 
 def test_each_file_of_a_patch_is_a_document_of_its_own(tmp_path, capsys):

@@ -12,10 +12,11 @@ from core.protocol.events import SubagentAction
 from core.state.receipt import Receipt, ReceiptFile, render_receipt
 from core.state.session import CheckRun
 from core.text.counting import count
-from core.text.display_names import shorten_model
+from core.text.display_names import cut_middle, shorten_model
 from tui.block import TranscriptBlock
 from tui.chat.command_rows import render_command
 from tui.chat.tool_call_rows import (
+    MIN_SUBJECT_WIDTH,
     choose_sign,
     diff_lines,
     format_details,
@@ -32,7 +33,7 @@ from tui.chat.tool_call_rows import (
 )
 from tui.quantities import format_duration
 from tui.text import expose_line, expose_text, fit_line, format_path, render_prose, shorten_lines
-from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, wrap_pieces, wrap_text
+from tui.widgets.text_rows import GUTTER, INDENT, Piece, TextRow, measure_pieces, wrap_pieces, wrap_text
 
 SHOWN_FILES: Final = 6
 SHOWN_CHECKS: Final = 4
@@ -96,7 +97,9 @@ def _render_file(file: ReceiptFile, width: int) -> TextRow:
 def _render_check(command: str, run: CheckRun, width: int) -> TextRow:
     sign: Piece = ("✓ ", "ok") if run.exit_code == 0 else ("✕ ", "bad")
     outcome = run.told or ("passed" if run.exit_code == 0 else f"exit {run.exit_code}")
-    return _fit([sign, (expose_line(command, 200), "")], [(" · ", "muted"), (outcome, sign[1])], width)
+    outcome_pieces: list[Piece] = [(" · ", "muted"), (outcome, sign[1])]
+    room = max(width - measure_pieces([sign, *outcome_pieces]) - len(GUTTER[0]) - len("  "), MIN_SUBJECT_WIDTH)
+    return _fit([sign, (cut_middle(expose_line(command, 2_000), room), "")], outcome_pieces, width)
 
 
 def _fit(pieces: list[Piece], outcome: list[Piece], width: int) -> TextRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import takewhile
 from typing import Final
 
@@ -9,9 +10,13 @@ from rich.cells import cell_len
 
 from core.protocol import documents
 from core.state.call_words import describe_call
+from core.state.failure_excerpts import fit_failure_line, list_failure_lines, names_test
 from core.text.counting import count
+from core.text.display_names import cut_middle
 from tui.block import TranscriptBlock
 from tui.chat.tool_call_rows import (
+    LIVE_ROWS,
+    MIN_SUBJECT_WIDTH,
     OPEN_ROWS,
     choose_sign,
     format_details,
@@ -45,7 +50,8 @@ def count_closed_rows(block: TranscriptBlock) -> int:
     run = block.document.metadata if isinstance(block.document, documents.TerminalCommandDocument) else None
     if run is None:
         return 0
-    limit = USER_COMMAND_ROWS + 1 if get_user_command(block) else FAILED_ROWS if run.exit_code else 0
+    stopped_rows = LIVE_ROWS + 1 if block.status == "cancelled" else 0
+    limit = USER_COMMAND_ROWS + 1 if get_user_command(block) else FAILED_ROWS if run.exit_code else stopped_rows
     return min(_count_lines(run), limit) + bool(block.hidden_calls)
 
 
@@ -62,13 +68,14 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
     outcome: list[Piece] = []
     if run and run.exit_code is None:
         outcome_text, _ = format_outcome(block, block.summary)
-        pieces += [(f" · {outcome_text or 'did not run'}", "warn")]
+        outcome_text = outcome_text if block.status != "cancelled" else "stopped"
+        outcome = [(f" · {outcome_text or 'did not run'}", "warn")]
     elif run:
         outcome = _render_outcome(run)
         room = width - MARGIN - measure_pieces([*pieces, *outcome, *format_details("-")]) + 1
         outcome += format_details(_format_effects(run.effects, room))
     sign = "✕" if run and run.exit_code and not is_open else choose_sign(block, is_open)
-    rows = [render_head(sign, pieces, width, outcome=outcome)]
+    rows = [render_head(sign, _cut_command(pieces, width, outcome), width, outcome=outcome)]
     if is_open and run:
         rows += render_lines(expose_text(run.command), width, "strong", OPEN_ROWS)
         rows += render_lines(render_output(run.output), width, "", OPEN_ROWS)
@@ -76,10 +83,9 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
     elif user_command := get_user_command(block):
         rows += _render_user_output(user_command, width)
     elif run and run.exit_code:
-        lines = [line for line in run.output.splitlines() if line.strip()]
-        rows += [
-            row for line in lines[-FAILED_ROWS:] for row in render_lines(render_output(line), width, "muted", 1)[:1]
-        ]
+        rows += _render_excerpt(run.output, width)
+    elif run and block.status == "cancelled":  # what was in view while it ran
+        rows += render_lines(render_output(run.output), width, "muted", -LIVE_ROWS)
     elif block.is_running and block.output:
         rows += render_live_output(block, width)
     if block.hidden_calls:
@@ -88,9 +94,26 @@ def render_command(block: TranscriptBlock, width: int, is_open: bool) -> list[Te
     return rows
 
 
+def _render_excerpt(output: str, width: int) -> list[TextRow]:
+    """Return what failed: each failing test on as many rows as its name needs, other lines on one."""
+    rows: list[TextRow] = []
+    for line in list_failure_lines(output, FAILED_ROWS):
+        text = fit_failure_line(render_output(line), max(width - 4, 8))
+        line_rows = render_lines(text, width, "muted", 1)
+        rows += line_rows if names_test(line) else line_rows[:1]
+    return rows
+
+
+def _cut_command(pieces: Sequence[Piece], width: int, outcome: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces with the last one, the command, cut in its middle if it does not fit before the outcome."""
+    *before, (command, role) = pieces
+    room = width - MARGIN + 1 - measure_pieces([*before, *outcome])
+    return [*before, (cut_middle(command, room) if room >= MIN_SUBJECT_WIDTH else command, role)]
+
+
 def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetadata | None) -> list[Piece]:
     """Return the command, and who ran it and where if that is not the default."""
-    command: Piece = (expose_line(run.command if run else block.subject or block.title, 300), "")
+    command: Piece = (expose_line(run.command if run else block.subject or block.title, 2_000), "")
     if block.title == "machine_command" or (run and "all" in run.permissions):
         location = f"in {shorten_path(run.working_directory, 32)} " if run and run.working_directory else ""
         return [("on your machine ", "warn"), (location, "muted"), ("$ ", "accent"), command]
@@ -99,7 +122,7 @@ def _render_subject(block: TranscriptBlock, run: documents.TerminalCommandMetada
     if block.title == "user_command" or get_user_command(block):
         return [("shadow ", "muted"), ("$ ", "accent"), command]
     tool = block.title if block.title in {"run_python", "run_code"} else "run_terminal_cmd"
-    did_run = block.is_running or run is None or run.exit_code is not None
+    did_run = block.is_running or run is None or run.exit_code is not None or block.status == "cancelled"
     word = describe_call(tool, is_running=block.is_running) if did_run else "Run"
     return [(word, "tool"), (f" {command[0]}", command[1])]
 

@@ -21,17 +21,19 @@ from core.protocol import events as ev
 from core.protocol.renames import RenamedDirectory, format_change_path, group_renames
 from core.records import decode_json, parse_json
 from core.state.asides import describe_cost
+from core.state.failure_excerpts import fit_failure_line
 from core.state.findings import SEVERITIES
 from core.state.goals import format_check, format_end
 from core.state.loops import format_loop
 from core.text.counting import count, format_size
-from core.text.display_names import HIDDEN, display_name, to_one_line
+from core.text.display_names import HIDDEN, cut_middle, display_name, to_one_line
 from core.text.exposure import expose_text
 from core.text.markup import choose_fence
 from core.text.well_formed import encode_record
 from core.transports.response import PendingBulk, PendingChange, Response, ResponseCheck, ResponseFinding, ResponseUsage
 
 # Events outside of a turn: they print no line and end no count-down.
+MAX_WIDTH: Final = 120  # characters of a command or a line of its output
 BACKGROUND_EVENTS: Final = (ev.IndexProgressed,)
 # Control and invisible characters, except for joiners, which scripts and emoji need.
 _UNSAFE = compile_lazily(f"(?![\u200c\u200d])[{HIDDEN}]")
@@ -297,7 +299,10 @@ class TextPrinter:
             self._print_notes(f"agent-tui: {meta.stop_reason}{f': {meta.stop_message}' if meta.stop_message else ''}")
         if meta.accepted_changes:
             self._print_notes(f"written: {', '.join(map(display_name, meta.accepted_changes))}")
-        self._print_notes(*map(_describe_check, meta.checks))
+        for check in meta.checks:
+            self._print_notes(
+                _describe_check(check), *(f"  {fit_failure_line(line, MAX_WIDTH)}" for line in check.excerpt)
+            )
         self._print_notes(*_describe_findings(meta.findings))
         self._print_notes(*format_review_notice(response))
 
@@ -305,7 +310,7 @@ class TextPrinter:
 def _describe_check(check: ResponseCheck) -> str:
     """Describe a check as the receipt does: the command and its result."""
     outcome = check.told or ("passed" if check.exit_code == 0 else f"exit code {check.exit_code}")
-    return f"checked: {to_one_line(check.command)} · {outcome}"
+    return f"checked: {cut_middle(to_one_line(check.command), MAX_WIDTH)} · {outcome}"
 
 
 def _describe_findings(findings: Sequence[ResponseFinding] | None) -> list[str]:

@@ -24,7 +24,9 @@ from core.shell.verification.clean_layer import TIME_LIMIT, CleanLayer, CleanRun
 from core.shell.verification.single_check import parse_check
 from core.shell.verification.steering_files import find_changed_steering_files
 from core.state.checks import CountedTests, find_run_counts, is_silent_run
+from core.state.failure_excerpts import list_failure_lines, names_test
 from core.state.review import ReviewState
+from core.text.display_names import cut_middle
 
 _NOT_FOUND: Final = frozenset({126, 127})  # exit codes of a shell that can't start a program
 # Runners that always print counts.
@@ -35,6 +37,7 @@ _NOTHING_RAN: Final = compile_lazily(
     re.IGNORECASE | re.MULTILINE,
 )
 MAX_NAMED: Final = 4
+MAX_COMMAND: Final = 120  # characters of a command in a sentence
 MAX_OUTPUT: Final = 4_000  # characters of the output's tail in a result
 
 
@@ -70,7 +73,7 @@ class CleanOutcome(NamedTuple):
 
 def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Sequence[str] = ()) -> CleanOutcome:
     """Judge a clean run. `missing`: ignored files of the session's commands, which were absent in the run."""
-    command_text = f"`{' '.join(command.split())}`"
+    command_text = f"`{cut_middle(' '.join(command.split()), MAX_COMMAND)}`"
     if result.exit_code is None:
         reason = result.ended.replace("_", " ")
         return CleanOutcome("unclear", f"{command_text} could not be run clean: it did not finish ({reason}).")
@@ -78,7 +81,10 @@ def judge_run(command: str, kind: CheckKind, result: CommandResult, missing: Seq
     if result.unproven:
         return CleanOutcome("unclear", f"{command_text} could not be run clean: {result.unproven}", counts)
     if result.exit_code or (counts is not None and counts.failed):
-        return _judge_failure(command_text, result.exit_code, missing, counts)
+        outcome = _judge_failure(command_text, result.exit_code, missing, counts)
+        failing = next(filter(names_test, list_failure_lines(result.output)), "")
+        has_failed = outcome.outcome == "failed" and failing
+        return outcome._replace(problem=f"{outcome.problem} {failing.strip()}") if has_failed else outcome
     if counts is not None and not counts.passed:
         return CleanOutcome("unclear", f"{command_text} ran no passing test: zero tests prove nothing.", counts)
     if counts is None and kind == "tests" and has_run_nothing(command, result.output):

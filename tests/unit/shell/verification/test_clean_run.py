@@ -47,6 +47,7 @@ def test_n27_an_exit_code_of_0_alone_proves_nothing(command, kind, output, word)
     ("result", "missing", "outcome", "words"),
     [
         (ended(1), (), "failed", "failed when run again, alone in a clean layer (exit code 1)"),
+        (ended(1, "==== info ====\nFAILED a.py::test_a - x\n"), (), "failed", "(exit code 1). FAILED a.py::test_a - x"),
         (ended(1), ("node_modules",), "unclear", "could not be run clean: it exited with 1 without the ignored"),
         (ended(127), (), "unclear", "could not be run clean: a program it needs"),
         (
