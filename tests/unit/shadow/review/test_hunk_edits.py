@@ -261,7 +261,6 @@ def test_comments_are_state_and_are_replaced_and_removed(review):
     assert (comment.start, comment.lines, comment.excerpt) == (4, 1, "-line 4\n+new 4")
     review.shadow.hunk_edits.comment("a", hunk, "because?")
     assert [stored_comment.text for stored_comment in review.state.comments.values()] == ["because?"]
-    review.shadow.resolve("a")
     review.shadow.hunk_edits.comment("a", hunk, "")
     assert review.state.comments == {}
     with pytest.raises(CommandRejected, match="no comment"):
