@@ -56,6 +56,16 @@ async def test_a_key_that_comes_too_early_says_so(key):
         assert NOT_YET not in text_of(view)
 
 
+async def test_a_press_of_the_mouse_brings_the_buttons_back():
+    app = ReviewApp([PRICES])
+    async with app.run_test(size=(120, 40)) as pilot:
+        view = await settle(pilot, "k")
+        assert "accept a" not in read_head(view)
+        await pilot.click(view, offset=(30, view.size.height - 2))
+        view = await settle(pilot)
+        assert "accept a" in text_of(view)
+
+
 @pytest.mark.parametrize("key", ["J", "K", "w", "s", "e", "c", "z"])
 async def test_a_key_about_a_hunk_says_in_the_list_that_one_has_to_be_open(key):
     app = ReviewApp([PRICES, TESTS])

@@ -222,9 +222,9 @@ class ChangeBrowser(Vertical):
             self._frame.show_progress(self._describe_progress())
 
     def is_too_early(self, *, by_mouse: bool = False) -> bool:
-        """True if the key was meant for earlier content; this says so."""
+        """True if the key or click was meant for earlier content; of a key this says so: a click needs the buttons."""
         is_early = self.attention.is_too_early(get_seconds_since_struck(self), by_mouse=by_mouse)
-        if is_early:
+        if is_early and not by_mouse:
             self.explain(NOT_YET)
         return is_early
 

@@ -142,6 +142,9 @@ class ReviewPane(StatePane):
     def on_key(self) -> None:
         self.browser.explain("")
 
+    def on_mouse_down(self) -> None:
+        self.browser.explain("")
+
     # Input from the screen
 
     def show_state(self, state: ViewState) -> None:
