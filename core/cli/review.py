@@ -345,7 +345,7 @@ class _Verdicts:
         path = Path(name)
         if path.is_absolute() and path.is_relative_to(self._arguments.directory):
             return path.relative_to(self._arguments.directory).as_posix()
-        return clean_name(name)
+        return clean_name(path.as_posix())
 
 
 def _print_findings(state: SessionState, arguments: ReviewArguments) -> None:
