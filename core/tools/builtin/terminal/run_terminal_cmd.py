@@ -115,7 +115,7 @@ def format_outcome(
     )
     return ToolOutcome(
         content="\n".join(parts),
-        summary=head.removesuffix("; output until then"),
+        summary=head.partition("; output")[0],
         detail=detail,
         failed=result.exit_code is None and not result.job,
         spilled=result.spilled_path,
