@@ -144,6 +144,7 @@ def _run_helper(connection: int, enter: Callable[[int], None] | None) -> NoRetur
         signal.signal(number, signal.SIG_IGN)  # it answers to the end: a program that is being ended renames, too
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     os.dup2(connection, 3, inheritable=False)
+    os.closerange(0, 3)  # the command's own streams
     kernel.close_from(4)
     socket = _socket.socket(fileno=3)
     _, ancillary, _, _ = socket.recvmsg(1, _socket.CMSG_SPACE(4), _socket.MSG_CMSG_CLOEXEC)

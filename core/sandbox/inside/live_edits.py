@@ -48,6 +48,7 @@ def _run_helper(connection: int, workspace: bytes) -> NoReturn:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     os.umask(0o022)
     os.dup2(connection, 3, inheritable=False)
+    os.closerange(0, 3)  # the command's own streams
     kernel.close_from(4)
     engine = _socket.socket(fileno=3)
     top = os.open(workspace, _DIRECTORY)

@@ -110,6 +110,8 @@ async def working(directory: Path) -> None:
             await photographer.until(lambda: "waiting for a change" in photographer.read())
             await _take(photographer, "jobs")
             await _take(photographer, "models", *"/model", "enter")
+            await photographer.press(*"/jobs all", "enter")
+            await photographer.until(lambda: not photographer.state.jobs)
             await _begin_anew(photographer)
             await settling(directory, photographer)
             await _take(photographer, "sessions", *"/sessions", "enter", *"disc")
