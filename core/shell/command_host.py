@@ -166,7 +166,8 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     `is_raw`: the listener gets the output byte for byte (see `BoxRequest`); the result has plain text in any case.
     `overlays`: topmost layers for this request alone. `on_stderr` gets standard error; without it both outputs are one.
     `stdin`: the whole input, None = it has no standard input. `is_typed`: the user's own command, which without a box
-    inherits neither the shell's directory nor its variables.
+    inherits neither the shell's directory nor its variables. `output_name`: of the file that holds a long output, "" =
+    the call's.
     """
 
     command: str
@@ -179,6 +180,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     on_stderr: Callable[[str], None] | None = None
     stdin: bytes | None = None
     is_typed: bool = False
+    output_name: str = ""
 
     def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of the shell with the variables of this request."""

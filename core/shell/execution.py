@@ -66,7 +66,7 @@ class Execution:
         self, host: CommandHost, request: CommandRequest, shell: ShellState, on_output: Callable[[str], None]
     ) -> None:
         self.request = request
-        self.output = CommandOutput(host.directory, request.origin.call)
+        self.output = CommandOutput(host.directory, request.output_name or request.origin.call)
         # The shell's own reports are taken out first: they begin at the cursor, and would overwrite what stands there.
         self._masked = MaskedOutput(self.output, on_output, is_raw=request.is_raw)
         self.tracker = ShellTracker(self._masked.feed)

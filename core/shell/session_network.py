@@ -45,6 +45,7 @@ class SessionNetwork:
         self._boxes, self._emit = boxes, emit
         self._network: SharedNetwork | None = None
         self._opening: asyncio.Task[SharedNetwork | None] | None = None
+        self._is_refused = False  # the machine has refused it, which was said
         self._proxies: dict[Path, int] = {}  # the ports at which further proxies listen inside
         self._services: dict[int, bytes] = {}
         self._listening: dict[int, str] = {}  # the command lines of the processes that listen, by port
@@ -75,7 +76,7 @@ class SessionNetwork:
 
     async def _open(self) -> SharedNetwork | None:
         """Return the network, opened if it is not, or has ended; None: there can be none."""
-        if self._network is not None and self._network.is_open:
+        if self._is_refused or (self._network is not None and self._network.is_open):
             return self._network
         if self._opening is None or self._opening.done():
             self._opening = asyncio.create_task(self._open_once(), name="opening the network")
@@ -90,7 +91,7 @@ class SessionNetwork:
         except ToolFailed as problem:
             hint = "Each command has a loopback of its own, so they don't reach each other's servers."
             self._emit(Notice(level="warning", message=problem.message, hint=hint))
-            self._network = None
+            self._network, self._is_refused = None, True
         return self._network
 
     async def _offer_proxy(self, network: SharedNetwork, proxy: Path, *, has_own_port: bool) -> int:

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.errors import PathRefused, ToolFailed
+from core.ids import new_id
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
 from core.protocol.review import Origin
@@ -217,7 +218,8 @@ class Terminal:
         job = self.jobs.get_job(name)
         await self.jobs.end(name)
         if (box := await self.host.box.find()) is not None:
-            execution = Execution(self.host, job.execution.request, job.execution.shell, lambda _: None)
+            request = replace(job.execution.request, output_name=new_id("out"))
+            execution = Execution(self.host, request, job.execution.shell, lambda _: None)
             await execution.begin(box)
             self.jobs.adopt(execution, job.directory)
 

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import CommandRejected
+from core.errors import CommandRejected, ToolFailed
 from core.protocol import events as ev
 from core.sandbox.box import Tier
 from core.sandbox.proxy import Proxy
+from core.sandbox.tiers.boxed_process import ProcessBox
 from core.shell.server_process import ServerNetwork, ServerProcess
 from core.shell.session_network import SessionNetwork, listen_on_loopback
 from tests.support.agent_case import Case, calls, says
@@ -148,6 +149,19 @@ async def test_a_server_process_shares_the_network_of_the_commands(tmp_path):
         running = await alone.start(("/bin/sh", "-c", GET), {}, pieces.append, pieces.append)
         await running.wait()
         assert "refused" in "".join(pieces)
+
+
+async def test_a_machine_that_refuses_the_network_is_named_once_and_commands_run_without(tmp_path, monkeypatch):
+    async def refuse(*_: object) -> None:
+        raise ToolFailed("The network of the sandbox could not be set up: Operation not permitted.")
+
+    monkeypatch.setattr(ProcessBox, "open_network", refuse)
+    async with boxed(tmp_path, command("echo one"), command("echo two"), says(".")) as case:
+        await case.turn()
+        assert ["one" in case.results()[0], "two" in case.results()[1]] == [True, True]
+        assert [notice.message for notice in case.of(ev.Notice)] == [
+            "The network of the sandbox could not be set up: Operation not permitted."
+        ]
 
 
 async def test_a_proxy_with_a_login_has_a_port_of_its_own_and_refuses_the_commands(tmp_path):
