@@ -135,7 +135,8 @@ class Execution:
             await host.shadow.dates.wait()
             on_stderr = self.request.on_stderr
             errors = partial(self._masked.feed_errors, on_errors=on_stderr) if on_stderr is not None else None
-            spec = await host.network.join(self._build_spec(lowers))
+            is_lasting = self.request.time_limit is None or self.request.is_typed
+            spec = await host.network.join(self._build_spec(lowers), is_lasting=is_lasting)
             self.running = await box.start(spec, self.tracker.feed, errors)
             if spec.takes_edits and self._layer is not None:
                 self._begin_live_view(self._layer, self.running)

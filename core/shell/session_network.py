@@ -39,7 +39,8 @@ class BoxFinder(Protocol):
 
 
 class SessionNetwork:
-    """The network of one session, opened with its first command. `emit` is for events that belong to no turn."""
+    """The network of one session, opened with the first command that others may want to reach. `emit` is for events
+    that belong to no turn."""
 
     def __init__(self, boxes: BoxFinder, emit: Callable[[AnyEvent], None]) -> None:
         self._boxes, self._emit = boxes, emit
@@ -56,13 +57,14 @@ class SessionNetwork:
 
     # joining
 
-    async def join(self, request: BoxRequest, *, login: str = "") -> BoxRequest:
+    async def join(self, request: BoxRequest, *, is_lasting: bool = True, login: str = "") -> BoxRequest:
         """Return the request of a command in this network, in which its proxy and its services listen. Where the tier
-        has none, the request stays as it is. `login`: what the proxy expects (`name:secret`), which then gets a port of
-        its own, as it may reach hosts that the session's commands may not."""
+        has none, the request stays as it is. `is_lasting` False: nobody can want to reach the command, so the network
+        is not opened for it alone, which takes as long as a command. `login`: what the proxy expects (`name:secret`),
+        which then gets a port of its own, as it may reach hosts that the session's commands may not."""
         request = replace(request, proxy_login=login)
-        network = await self._open()
-        if network is None:
+        network = await self._open() if is_lasting else self._network
+        if network is None or not network.is_open:
             return request
         try:
             async with self._changing:

@@ -20,7 +20,10 @@ while True:
     while data:
         size = struct.unpack_from("iIII", data)[3]
         name, data = data[16:16 + size].rstrip(b"\\0").decode(), data[16 + size:]
-        text = open(name).read().strip() if os.path.exists(name) else "gone"
+        try:
+            text = open(name).read().strip()
+        except OSError:  # what is being written has another name before
+            text = "gone"
         print("saw", name, text, flush=True)
 """
 SERVE = "exec python3 -u -m http.server 8766 2>&1"

@@ -156,9 +156,10 @@ async def test_a_machine_that_refuses_the_network_is_named_once_and_commands_run
         raise ToolFailed("The network of the sandbox could not be set up: Operation not permitted.")
 
     monkeypatch.setattr(ProcessBox, "open_network", refuse)
-    async with boxed(tmp_path, command("echo one"), command("echo two"), says(".")) as case:
+    job = calls(("run_terminal_cmd", {"command": "echo job", "is_background": True, "timeout": 20}))
+    async with boxed(tmp_path, job, job, command("echo one"), says(".")) as case:
         await case.turn()
-        assert ["one" in case.results()[0], "two" in case.results()[1]] == [True, True]
+        assert ["job" in case.results()[0], "job" in case.results()[1], "one" in case.results()[2]] == [True] * 3
         assert [notice.message for notice in case.of(ev.Notice)] == [
             "The network of the sandbox could not be set up: Operation not permitted."
         ]
