@@ -79,10 +79,6 @@ class SharedNetwork:
     def is_open(self) -> bool:
         return bool(self.namespaces)
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
     async def listen(self, port: int, proxy: Path, head: bytes = b"") -> int:
         """Forward connections to a port inside (0: a free one) to a proxy's unix socket, after `head`. Returns the
         port. Raises OSError: the port is in use, or the network is gone."""
@@ -178,7 +174,10 @@ class SharedNetwork:
         self.close()
 
     def close(self) -> None:
-        """End the network. Boxes in it keep their loopback, from which nothing is forwarded any more."""
+        """End the network. Boxes in it keep their loopback, from which nothing is forwarded any more. Safe to call
+        twice."""
+        if self._control.fileno() < 0:
+            return
         asyncio.get_running_loop().remove_reader(self._control)
         self._control.close()
         for descriptor in self.namespaces:

@@ -94,6 +94,7 @@ async def test_a_network_that_ended_is_said_and_no_box_starts_in_it(boxed: Boxed
     assert network is not None
     spec = boxed.spec("true", network=network)
     network.close()
+    network.close()  # as at the end of a session whose network has ended by itself
     assert not network.is_open
     running = await boxed.box().start(spec, lambda _: None)
     assert (await running.wait()).exit_code == 0
