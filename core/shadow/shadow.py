@@ -7,8 +7,9 @@ The bytes that an event names are stored before it is emitted.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final, Literal, Protocol
 
@@ -45,6 +46,7 @@ from core.workspace.file_names import is_git_internal
 from core.workspace.path_status import PathKind, classify_mode
 from core.workspace.plan_folder import PlanFolder
 
+MAX_COMMAND_FILES: Final = 2_000  # that a search reads
 _REMOVED: Final = TreeNode(kind="other", mode=0)
 
 
@@ -219,6 +221,40 @@ class Shadow:
                 if entry is not None:
                     names[name] = None if entry == HIDDEN else classify_mode(entry.stats.st_mode)
         return names
+
+    def list_command_files(self, rel: str) -> tuple[str, ...]:
+        """Return the regular files at and below a path that the agent sees as commands have left them, and that are no
+        pending changes: what running commands have written, and what git ignores of it if `rel` is ignored itself. At
+        most `MAX_COMMAND_FILES`; `rel` is the normalised path."""
+        if (node := self._find_unlisted_node(rel)) is not None and node.kind == "file":
+            return (rel,)
+        is_ignored = self.ignore.is_ignored(rel, True)
+        paths = self._walk_command_files(rel, is_ignored=is_ignored) if self.live_trees or is_ignored else ()
+        return tuple(islice(paths, MAX_COMMAND_FILES))
+
+    def _find_unlisted_node(self, path: str) -> TreeNode | None:
+        """Return what a command has left at a path, unless it is pending."""
+        node = self._find_live_node(path) or self.merged_tree.find_node(path)
+        return None if node is None or node is _REMOVED or node.pending or not node.layered else node
+
+    def _walk_command_files(self, rel: str, *, is_ignored: bool) -> Iterator[str]:
+        waiting = [rel]
+        while waiting:
+            directory = waiting.pop()
+            names = self._list_live_names(directory)
+            entries = self.merged_tree.stack.list_directory(directory).entries if is_ignored else {}
+            for name, entry in entries.items():
+                if entry is not None:
+                    names.setdefault(name, classify_mode(entry.stats.st_mode))
+            is_skipped = self.ignore.match_in(directory)
+            for name, kind in sorted(names.items()):
+                path = name if directory == "." else f"{directory}/{name}"
+                if not is_ignored and is_skipped(name, kind == "directory"):
+                    continue
+                if kind == "directory":
+                    waiting.append(path)
+                elif kind == "file" and self._find_unlisted_node(path) is not None:
+                    yield path
 
     def list_open_dir(self, rel: str) -> tuple[DirectoryEntry, ...]:
         """Return `list_dir` without what a `.cursorignore` withholds from the agent; `PathRefused` for such a

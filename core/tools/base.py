@@ -192,6 +192,10 @@ class Reader(Protocol):
     def pending_paths(self) -> Mapping[str, str]:
         """Return the pending change by path: "create", "edit", "delete", …"""
 
+    def list_command_files(self, path: str, /) -> tuple[str, ...]:
+        """Return the files at and below a workspace-relative path that commands have left and that are not pending:
+        those of running commands, and ignored ones if the path is ignored itself. At most 2,000."""
+
     def read_spilled(self, path: str, /) -> bytes | None:
         """Return the content of a clipped output that was saved for the model, by its path."""
 

@@ -142,6 +142,47 @@ async def test_what_a_job_writes_can_be_read_while_it_runs_and_is_for_review_at_
         assert case.shadow.read("out/log.txt") == b"one\ntwo\n"
 
 
+def search(pattern: str, path: str = "."):
+    return "grep", {"pattern": pattern, "path": path}
+
+
+async def test_the_agents_search_finds_what_a_job_has_written(tmp_path):
+    job = "mkdir out dist; echo needle > out/log.txt; echo needle > dist/x.js; echo thread > a.txt; rm b.txt; "
+    steps = [
+        start_job(f"{job} echo needle > my.log; echo ready; read go", 0),
+        says("."),
+        calls(
+            search("needle"),
+            search("hay"),
+            search("needle", "my.log"),
+            search("needle", "dist"),
+            search("needle", "src"),
+        ),
+        calls(("glob_file_search", {"glob_pattern": "*.txt"})),
+        says("."),
+        calls(search("needle"), search("needle", "my.log"), search("needle", "dist")),
+        says("."),
+    ]
+    async with boxed(tmp_path, *steps) as case:
+        for name in ("a.txt", "b.txt", "src/c.txt"):
+            (case.project / name).parent.mkdir(exist_ok=True)
+            (case.project / name).write_text("hay\n")
+        (case.project / ".gitignore").write_text("*.log\ndist/\n")
+        await case.turn()
+        await wait_for_output(case, "ready")
+        await case.turn()
+        everywhere, replaced, log, ignored, elsewhere, names = case.results()[1:7]
+        assert everywhere == "1 match in 1 file\n\nout/log.txt\n1:needle"
+        assert replaced == "1 match in 1 file\n\nsrc/c.txt\n1:hay"
+        assert log == "1 match in 1 file\n\nmy.log\n1:needle"
+        assert ignored == "1 match in 1 file\n\ndist/x.js\n1:needle"
+        assert elsewhere == "No matches for needle"
+        assert sorted(names.split("\n")[1:]) == ["a.txt", "out/log.txt", "src/c.txt"]
+        await case.session.terminal.jobs.end("job_1")
+        await case.turn()
+        assert case.results()[-3:] == [everywhere, log, ignored]
+
+
 async def test_what_a_job_has_written_is_taken_in_while_it_runs_and_its_end_brings_the_rest(tmp_path):
     job = "echo one > a.txt; echo ready; read go; echo two >> a.txt; echo b > b.txt; echo done; read go"
     async with boxed(tmp_path, start_job(job, 0), says(".")) as case:

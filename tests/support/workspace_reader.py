@@ -44,6 +44,9 @@ class WorkspaceEditor:
     def pending_paths(self) -> dict[str, str]:
         return {change.path: change.operation for change in self.shadow.list_changes()}
 
+    def list_command_files(self, path: str) -> tuple[str, ...]:
+        return self.shadow.list_command_files(path)
+
     def put(self, path: str, data: bytes | str) -> Path:
         """A file on disk, as the user has it."""
         target = self.folder / path

@@ -86,6 +86,7 @@ class FileReader(Struct, eq=False, kw_only=True):
     relative: Callable[[str], str]
     list_entries: Callable[[str], tuple[DirectoryEntry, ...]]
     pending_paths: Callable[[], Mapping[str, str]]
+    list_command_files: Callable[[str], tuple[str, ...]]
     read_spilled: Callable[[str], bytes | None]
     check_path: Callable[[Access, str], None]
     look_up: Callable[[str], PathStat | None]
@@ -262,6 +263,7 @@ def list_reading(
         "relative": detach(shadow.workspace.to_relative),
         "list_entries": detach(shadow.list_open_dir),
         "pending_paths": lambda: {change.path: change.operation for change in shadow.list_changes()},
+        "list_command_files": detach(shadow.list_command_files),
         "read_spilled": lambda path: read_spilled(directory, path),
         "check_path": detach(guard.check),
         "look_up": detach(shadow.stat),

@@ -36,7 +36,8 @@ _PER_FILE = 200
 _MAX_CONTEXT = 20
 _TIME_LIMIT = 20.0
 _COLUMNS = 300
-_PENDING_LIMIT = 16_000_000
+_PENDING_LIMIT = 16_000_000  # The size limit of a pending file, or one of a command, in bytes.
+_MOST_COPIED = 128_000_000  # The limit for all of these.
 _MOST_DECODED = 4_000_000  # The size limit of a file in another encoding, in bytes.
 _MOST_ENCODED = 500  # The limit for files in another encoding.
 # Invalid UTF-8: a lead byte without a continuation byte, or the reverse.
@@ -246,16 +247,16 @@ class Grep(ReadTool, frozen=True, kw_only=True):
         return [path for path in paths if scope.is_searched_on_disk(path)][:_MOST_ENCODED]
 
     async def _search_copies(self, reader: Reader, pending: Sequence[str], texts: Mapping[str, str]) -> RipgrepOutput:
-        """Search pending files, and files whose text differs from their bytes."""
+        """Search pending files and those of commands, and files whose text differs from their bytes."""
         if not pending and not texts:
             return _NOTHING
         with tempfile.TemporaryDirectory(prefix="agent-tui-") as folder:
             _write_files(Path(folder), {path: text.encode("utf-8", "replace") for path, text in texts.items()})
-            for path in pending:
-                if path not in texts:
-                    _write_files(Path(folder), {path: reader.read_bytes(path, _PENDING_LIMIT)})
+            others = [path for path in pending if path not in texts]
+            is_whole = await asyncio.to_thread(_copy_files, reader, others, Path(folder))
             options = ["--no-ignore", "--hidden", "--no-messages", *self._build_options(), "--", "./"]
-            return await run_ripgrep(options, cwd=folder, time_limit=_TIME_LIMIT)
+            output = await run_ripgrep(options, cwd=folder, time_limit=_TIME_LIMIT)
+            return output if is_whole else replace(output, cut=True)
 
 
 def _read_notebooks(reader: Reader, paths: Iterable[str], deadline: float) -> dict[str, str]:
@@ -306,6 +307,21 @@ def _write_files(folder: Path, files: Mapping[str, bytes]) -> None:
         target = folder / os.fsdecode(to_os_name(path))
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
+
+
+def _copy_files(reader: Reader, paths: Iterable[str], folder: Path) -> bool:
+    """Copy files as the agent sees them to a folder. Return False if not all of their bytes are copied."""
+    room, is_whole = _MOST_COPIED, True
+    for path in paths:
+        if not room:
+            return False
+        with suppress(PathRefused):  # A command removes it concurrently.
+            limit = min(_PENDING_LIMIT, room)
+            data = reader.read_bytes(path, limit + 1)
+            is_whole = is_whole and len(data) <= limit
+            _write_files(folder, {path: data[:limit]})
+            room -= len(data[:limit])
+    return is_whole
 
 
 def _name_cells(rows: Sequence[MatchRow], text: str) -> list[MatchRow]:

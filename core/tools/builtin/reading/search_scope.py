@@ -51,7 +51,8 @@ def extract_name_part(pattern: str) -> str:
 
 
 class SearchScope:
-    """The files below `path` (or `path` itself) that match the patterns, in their pending state."""
+    """The files below `path` (or `path` itself) that match the patterns, as the agent sees them. `pending`: those that
+    are not on disk like that, pending or left by commands, with the operation."""
 
     def __init__(self, reader: Reader, path: str, *, include: str = "", exclude: str = "") -> None:
         self.path = reader.relative(path or ".")
@@ -61,7 +62,8 @@ class SearchScope:
         if kind == "other" or (kind == "symlink" and _leads_to_device(Path(reader.root, self.path))):
             raise ToolInputInvalid(f"{path} is a pipe or a device, which can't be searched.", hint="Name a file.")
         self.is_file = kind != "directory"
-        self.pending: Mapping[str, str] = MappingProxyType(dict(reader.pending_paths()))
+        command_files = dict.fromkeys(reader.list_command_files(self.path), "edit")
+        self.pending: Mapping[str, str] = MappingProxyType({**reader.pending_paths(), **command_files})
         self._reader = reader
         self._include = compile_glob(include) if include else None
         self._exclude = compile_glob(exclude) if exclude else None
