@@ -12,7 +12,8 @@ MOVES, COMMANDS = "jk", "arcelosuwtb"
 class Hand:
     """Strikes letters at moments, and writes down what became of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, takes_focus: bool = True) -> None:
+        self._takes_focus = takes_focus  # the prompt does, unless a dialog is open
         self.done, self.text, self.now = "", "", 10.0
         self.strokes = KeystrokeBuffer(act=self._run_binding, write=self._write, wait=lambda: None)
 
@@ -26,7 +27,7 @@ class Hand:
         for letter in letters:
             self.now += apart
             kind = "move" if letter in MOVES else "command" if letter in COMMANDS else "none"
-            if self.text:  # the focus is in the prompt now
+            if self.text and self._takes_focus:
                 self.text += letter
             else:
                 self.strokes.add(Keystroke(letter, self.now, kind))
@@ -42,8 +43,9 @@ WORDS = ["add a test", "reject", "are there", "jar", "use", "now", "akin", "clea
 
 @pytest.mark.parametrize("words", WORDS)
 @pytest.mark.parametrize("apart", [0.0, 0.03, 0.149])
-def test_n7b_a_sentence_is_text_and_nothing_is_judged(words, apart):
-    hand = Hand().strike(words, apart=apart).rest()
+@pytest.mark.parametrize("takes_focus", [True, False])
+def test_n7b_a_sentence_is_text_and_nothing_is_judged(words, apart, takes_focus):
+    hand = Hand(takes_focus=takes_focus).strike(words, apart=apart).rest()
     assert hand.text == words
     assert set(hand.done) <= set(MOVES)
 
@@ -73,9 +75,9 @@ def test_n7b_what_comes_faster_than_a_hand_strikes_is_no_verdict():
     assert (hand.done, hand.text) == ("", "aaaa")
 
 
-@given(st.text(MOVES + COMMANDS + " dx", max_size=12), st.floats(0.0, 0.14))
-def test_n7b_in_one_burst_nothing_is_lost_and_what_is_text_has_done_nothing_but_move(letters, apart):
-    hand = Hand().strike(letters, apart=apart).rest()
+@given(st.text(MOVES + COMMANDS + " dx", max_size=12), st.floats(0.0, 0.14), st.booleans())
+def test_n7b_in_one_burst_nothing_is_lost_and_what_is_text_has_done_nothing_but_move(letters, apart, takes_focus):
+    hand = Hand(takes_focus=takes_focus).strike(letters, apart=apart).rest()
     if hand.text:
         assert hand.text == letters
         assert set(hand.done) <= set(MOVES) or letters[0] in MOVES

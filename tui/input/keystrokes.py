@@ -50,6 +50,7 @@ class KeystrokeBuffer:
         self._run_binding, self._write, self._wait = act, write, wait
         self._burst: list[Keystroke] = []
         self._held: list[Keystroke] = []
+        self._written_at = float("-inf")  # when the last letter of a text was pressed
 
     @property
     def is_pending(self) -> bool:
@@ -61,6 +62,9 @@ class KeystrokeBuffer:
         if self._burst and stroke.at - self._burst[-1].at >= BURST_GAP:
             self.flush()
         self._burst.append(stroke)
+        if 0 <= stroke.at - self._written_at < BURST_GAP:
+            self.write_burst()
+            return
         if len(self._burst) > 1 and any(keystroke.kind == "none" for keystroke in self._burst):
             self.write_burst()
             return
@@ -85,12 +89,15 @@ class KeystrokeBuffer:
 
     def write_burst(self) -> None:
         text = "".join(keystroke.character for keystroke in self._burst)
+        written_at = max((keystroke.at for keystroke in self._burst), default=self._written_at)
         self.clear()
+        self._written_at = written_at
         self._write(text)
 
     def clear(self) -> None:
         self._held.clear()
         self._burst.clear()
+        self._written_at = float("-inf")
 
     def _are_commands(self) -> bool:
         """True for one command, once or repeated, by hand; two different ones in so short a time are a word."""
