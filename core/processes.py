@@ -12,7 +12,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import psutil  # type: ignore[import-untyped]
@@ -63,9 +63,16 @@ def list_command_lines(processes: Iterable[psutil.Process]) -> tuple[str, ...]:
     return tuple(filter(None, lines))
 
 
-def find_socket_owners(inodes: Collection[int]) -> dict[int, str]:
-    """Return the command lines of the processes of this user that hold these sockets, by inode. Linux only."""
-    owners: dict[int, str] = {}
+class SocketOwner(NamedTuple):
+    """A process that holds a socket: its command line, and its own id with those of its ancestors."""
+
+    command: str
+    line: frozenset[int]
+
+
+def find_socket_owners(inodes: Collection[int]) -> dict[int, SocketOwner]:
+    """Return the processes of this user that hold these sockets, by inode. Linux only."""
+    owners: dict[int, SocketOwner] = {}
     links = {f"socket:[{inode}]": inode for inode in inodes}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -73,8 +80,17 @@ def find_socket_owners(inodes: Collection[int]) -> dict[int, str]:
                 inode = links.get(_read_link(descriptor), 0)
                 if inode and inode not in owners:
                     words = (process / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")
-                    owners[inode] = " ".join(map(os.fsdecode, words))
+                    line = frozenset(_list_ancestors(int(process.name)))
+                    owners[inode] = SocketOwner(" ".join(map(os.fsdecode, words)), line)
     return owners
+
+
+def _list_ancestors(pid: int) -> Iterator[int]:
+    """Yield the id of a process and those of its ancestors."""
+    while pid > 0:
+        yield pid
+        status = Path(f"/proc/{pid}/stat").read_bytes()
+        pid = int(status.rpartition(b")")[2].split()[1])
 
 
 def _read_link(path: Path) -> str:

@@ -143,6 +143,7 @@ DIALOG_ROWS: Final[tuple[Row, ...]] = (
     ("jobs.stop", "s", "stop", "Stop", "Stop it; its changes are up for review"),
     ("jobs.take", "t", "take", "Take in", "Take in what it has written so far, for review"),
     ("jobs.restart", "r", "restart", "Restart", "End it and start it again, over the project as it is now"),
+    ("jobs.follow", "e", "follow", "After edits", "Restart it after edits that it can't see, or no longer"),
     ("jobs.leave", "escape,q", "leave", "Back", "Close the list; jobs keep running"),
     ("ports.down", "j,down", "move(1)", "Down", "Next port"),
     ("ports.up", "k,up", "move(-1)", "Up", "Previous port"),

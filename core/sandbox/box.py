@@ -157,7 +157,11 @@ class EditSink(Protocol):
 
 class RunningCommand(Protocol):
     """A command in its box. Its output goes to the `on_output` callback as decoded text. `edits` None: it sees the
-    project as it was when it started."""
+    project as it was when it started. `pid`: a process of this machine whose descendants are the command's processes
+    and no others, 0 = it is not known."""
+
+    @property
+    def pid(self) -> int: ...
 
     @property
     def edits(self) -> EditSink | None: ...

@@ -163,6 +163,10 @@ class UnboxedProcess:
             self._family.add(self._process.pid)
             self._watching = asyncio.create_task(_watch_family(self._family), name="command's processes")
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     async def wait_ended(self) -> None:
         """Wait until the command itself has ended, or exceeded the output limit."""
         tasks = {asyncio.ensure_future(self._process.wait()), asyncio.ensure_future(self._flooded.wait())}

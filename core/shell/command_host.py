@@ -167,7 +167,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     `overlays`: topmost layers for this request alone. `on_stderr` gets standard error; without it both outputs are one.
     `stdin`: the whole input, None = it has no standard input. `is_typed`: the user's own command, which without a box
     inherits neither the shell's directory nor its variables. `output_name`: of the file that holds a long output, "" =
-    the call's.
+    the call's. `is_driven`: this program talks with it, so it can't be restarted on its own.
     """
 
     command: str
@@ -180,6 +180,7 @@ class CommandRequest(Struct, frozen=True, kw_only=True):
     on_stderr: Callable[[str], None] | None = None
     stdin: bytes | None = None
     is_typed: bool = False
+    is_driven: bool = False
     output_name: str = ""
 
     def build_environment(self, base: Mapping[str, str]) -> dict[str, str]:

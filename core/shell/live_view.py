@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -89,6 +89,16 @@ class LiveView:
                     await self._send(self._sink, path, stack, is_forced=path in forced_paths)
                 except (OSError, TimeoutError):
                     self.missed_count += 1
+
+    def skip_changes(self, states: Mapping[str, FileState], layers: Collection[str]) -> None:
+        """Take what has changed since the pending `states` and the retained `layers` as if the command saw it."""
+        new_states, retained = self._shadow.list_visible_states(), self._shadow.layers.retained
+        for path in states.keys() | new_states.keys():
+            if states.get(path) != (state := new_states.get(path)):
+                self._states.pop(path, None)
+                self._states |= {path: state} if state is not None else {}
+        added = tuple(name for name in retained.layers if name not in layers)
+        self._retained = replace(self._retained, layers=(*added, *self._retained.layers))
 
     def _list_changed(self, states: dict[str, FileState]) -> set[str]:
         """Return the paths that look different now: pending ones, and what commands have left since."""

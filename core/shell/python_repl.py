@@ -226,7 +226,11 @@ class PythonRepl:
             await process.start(command, terminal.host.workspace.root / terminal.shell.directory, env)
             return process
         request = CommandRequest(
-            command=command, origin=self._origin, keeps_effects=terminal.keeps_effects(), time_limit=None
+            command=command,
+            origin=self._origin,
+            keeps_effects=terminal.keeps_effects(),
+            time_limit=None,
+            is_driven=True,
         )
         result = await terminal.start_job(request, on_output, wait=0.0)
         if not result.job:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import socket
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -18,7 +18,7 @@ from typing import Final, Protocol
 from msgspec.structs import replace
 
 from core.errors import CommandRejected, ToolFailed
-from core.processes import find_socket_owners
+from core.processes import SocketOwner, find_socket_owners
 from core.protocol.events import AnyEvent, Notice, OpenPort, PortsChanged
 from core.sandbox.box import Box, BoxRequest, BoxService, Tier
 from core.sandbox.inside.messages import PROXY_PORT
@@ -28,6 +28,7 @@ from core.tasks import TaskOwner, cancel_tasks
 
 _LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _BACKLOG: Final = 64
+_UNKNOWN_OWNER: Final = SocketOwner("", frozenset())
 MAX_COMMAND: Final = 100  # characters of the command line of a process that listens
 PORT_IN_USE: Final = "localhost:{} is not offered to commands: a process of this session listens there."
 
@@ -49,7 +50,8 @@ class SessionNetwork:
         self._is_refused = False  # the machine has refused it, which was said
         self._proxies: dict[Path, int] = {}  # the ports at which further proxies listen inside
         self._services: dict[int, bytes] = {}
-        self._listening: dict[int, str] = {}  # the command lines of the processes that listen, by port
+        self._listening: dict[int, SocketOwner] = {}  # the processes that listen, by port
+        self._has_changed = asyncio.Event()  # since somebody began to wait for a port
         self._forwards: dict[int, PortForward] = {}
         self._published: tuple[OpenPort, ...] = ()
         self._tasks = TaskOwner()
@@ -122,8 +124,19 @@ class SessionNetwork:
 
     async def _publish_listening(self, ports: tuple[ListeningPort, ...]) -> None:
         owners = await asyncio.to_thread(find_socket_owners, {port.inode for port in ports}) if ports else {}
-        self._listening = {port.port: owners.get(port.inode, "")[:MAX_COMMAND] for port in ports}
+        self._listening = {port.port: owners.get(port.inode, _UNKNOWN_OWNER) for port in ports}
+        self._has_changed.set()
         self._publish()
+
+    def list_ports(self, pid: int) -> frozenset[int]:
+        """Return the ports at which a process or its descendants listen; none for 0."""
+        return frozenset(port for port, owner in self._listening.items() if pid in owner.line)
+
+    async def wait_for_ports(self, ports: Collection[int], pid: int) -> None:
+        """Wait until a process or its descendants listen at all these ports."""
+        while not self.list_ports(pid).issuperset(ports):
+            self._has_changed.clear()
+            await self._has_changed.wait()
 
     def _publish(self) -> None:
         """Emit the ports if they have changed."""
@@ -131,7 +144,7 @@ class SessionNetwork:
         ports = tuple(
             OpenPort(
                 port=number,
-                command=self._listening.get(number, ""),
+                command=self._listening.get(number, _UNKNOWN_OWNER).command[:MAX_COMMAND],
                 is_listening=number in self._listening,
                 address=self._forwards[number].address if number in self._forwards else "",
             )

@@ -16,7 +16,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from core.errors import PathRefused, ToolFailed
-from core.ids import new_id
 from core.modes import Mode
 from core.protocol.events import EffectsRecorded, ShellMoved
 from core.protocol.review import Origin
@@ -211,17 +210,6 @@ class Terminal:
             notes=(note,) if note else (),
             job=job.id,
         )
-
-    async def restart_job(self, name: str) -> None:
-        """End a job, absorb its effects, and start its command again where it was started, over the project as it is
-        now. Raises `AgentTuiError`."""
-        job = self.jobs.get_job(name)
-        await self.jobs.end(name)
-        if (box := await self.host.box.find()) is not None:
-            request = replace(job.execution.request, output_name=new_id("out"))
-            execution = Execution(self.host, request, job.execution.shell, lambda _: None)
-            await execution.begin(box)
-            self.jobs.adopt(execution, job.directory)
 
     async def _run_unboxed(self, request: CommandRequest, on_output: Callable[[str], None], note: str) -> CommandResult:
         """Run a command in the project itself; the user has approved this very command."""

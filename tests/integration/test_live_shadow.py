@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from core.protocol import events as ev
 from core.protocol.review import Origin
-from tests.support.agent_case import Case, calls, says
-from tests.support.boxes import boxed, command
+from tests.support.agent_case import calls, says
+from tests.support.boxes import boxed, command, wait_for_output
 
 WATCH = """
 import ctypes, os, struct
@@ -32,23 +30,6 @@ GET = "python3 -c \"import urllib.request as u; print('GOT', u.urlopen('http://1
 
 def start_job(command_line: str, wait: int = 20):
     return calls(("run_terminal_cmd", {"command": command_line, "is_background": True, "timeout": wait}))
-
-
-async def wait_for_output(case: Case, *words: str, job: str = "job_1") -> str:
-    """Wait until a job has printed all words."""
-    background_job = case.session.terminal.jobs.get_job(job)
-    printed, feed = asyncio.Event(), background_job.execution.output.add
-
-    def take(text: str) -> None:
-        feed(text)
-        printed.set()
-
-    background_job.execution.output.add = take  # type: ignore[method-assign]
-    async with asyncio.timeout(30):
-        while not all(word in background_job.execution.output.render_text() for word in words):
-            printed.clear()
-            await printed.wait()
-    return background_job.execution.output.render_text()
 
 
 async def test_a_watcher_that_runs_is_told_of_edits_deletions_and_new_directories(tmp_path):
@@ -258,22 +239,3 @@ async def test_a_watcher_is_told_of_changes_that_the_user_makes_in_the_own_files
         assert case.state.changes == {}
         jobs.note_disk_changes(())
         assert case.tree()["in_place.txt"] == b"new\n"
-
-
-async def test_a_job_that_is_restarted_sees_the_project_as_it_is_and_its_first_output_stays(tmp_path):
-    job = "cat a.txt; for n in $(seq 9000); do echo line $n; done; read"
-    async with boxed(tmp_path, start_job(job, 0), says(".")) as case:
-        (case.project / "a.txt").write_text("old\n")
-        await case.turn()
-        await wait_for_output(case, "line 9000")
-        case.shadow.write("a.txt", b"new\n")
-        await case.session.terminal.restart_job("job_1")
-        jobs = case.session.terminal.jobs
-        report = await jobs.read("job_2", 0)
-        first, second = jobs.get_job("job_1").execution, jobs.get_job("job_2").execution
-        assert first.output.render_text().startswith("old\n")
-        assert report.command == job
-        await wait_for_output(case, "line 9000", job="job_2")
-        assert second.output.render_text().startswith("new\n")
-        assert len({first.output.spilled_path, second.output.spilled_path}) == 2
-        assert [job.id for job in jobs.running_jobs] == ["job_2"]

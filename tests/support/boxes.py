@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -33,3 +34,20 @@ async def boxed(
     finally:
         await case.session.terminal.close()
         await boxes.close()
+
+
+async def wait_for_output(case: Case, *words: str, job: str = "job_1") -> str:
+    """Wait until a job has printed all words."""
+    background_job = case.session.terminal.jobs.get_job(job)
+    printed, feed = asyncio.Event(), background_job.execution.output.add
+
+    def take(text: str) -> None:
+        feed(text)
+        printed.set()
+
+    background_job.execution.output.add = take  # type: ignore[method-assign]
+    async with asyncio.timeout(30):
+        while not all(word in background_job.execution.output.render_text() for word in words):
+            printed.clear()
+            await printed.wait()
+    return background_job.execution.output.render_text()

@@ -80,7 +80,31 @@ async def test_a_job_that_misses_changes_of_the_project_says_so(stage):
     behind = replace(SERVES, missed_count=2, changed=(), changed_count=0)
     async with stage(recorded.opening(), answers={q.JobsQuery: q.JobsAnswer(jobs=(behind,))}) as on:
         await open_jobs(on)
-        assert shown(on, "#jobs-changed") == "2 later changes of the project not seen: restart it. No changes so far."
+        assert shown(on, "#jobs-changed") == (
+            "2 later changes not seen: r restarts it, e after every edit. No changes so far."
+        )
+
+
+SERVER = replace(SERVES, sees_edits=False, restarts_on_edit=True, restart_count=1, changed=(), changed_count=0)
+WATCHER = replace(SERVER, id="job_1", restarts_on_edit=False, restart_count=0)
+
+
+async def test_a_job_that_sees_no_edits_says_what_is_done_about_them_and_a_key_changes_that(stage):
+    async with stage(recorded.opening(), answers={q.JobsQuery: q.JobsAnswer(jobs=(SERVER, WATCHER))}) as on:
+        await open_jobs(on)
+        assert shown(on, "#jobs-changed") == (
+            "Restarts after edits, which it can't see while it runs (e: only on r). Restarted once. No changes so far."
+        )
+        await on.pilot.press("e", "j")
+        assert shown(on, "#jobs-changed") == (
+            "Can't see edits while it runs: r restarts it, e after every edit. No changes so far."
+        )
+        await on.pilot.press("e")
+        await on.until(lambda: len(on.sent(c.JobRestart)) == 2)
+        assert [(command.job, command.when) for command in on.sent(c.JobRestart)] == [
+            ("job_2", "never"),
+            ("job_1", "edited"),
+        ]
 
 
 async def test_what_a_job_writes_meanwhile_is_shown_and_where_the_user_reads_stays(stage):

@@ -367,6 +367,7 @@ _STEPLESS: Final[Mapping[Topics, Iterable[type[events.Event]]]] = {
         events.LimitsChanged,
         events.PolicyChanged,
         events.JobStarted,
+        events.JobRestarted,
         events.PortsChanged,
     },
     _ASK: {events.TrustStated, events.ApprovalRequested, events.ApprovalResolved, events.AnswersReported},

@@ -86,9 +86,18 @@ def prepare_job_absorb(session: Session, command: cmd.JobAbsorb) -> Effect:
 
 
 def prepare_job_restart(session: Session, command: cmd.JobRestart) -> Effect:
-    """End a job and start it again."""
+    """End a job and start it again, now or whenever it can't see what has changed."""
+    jobs = session.terminal.jobs
     _check_running(session, command.job)
-    return partial(session.terminal.restart_job, command.job)
+    if jobs.get_job(command.job).execution.request.is_driven:
+        raise CommandRejected(f"{command.job} is the agent's own interpreter: it can only be stopped.")
+    if command.when == "now":
+        return partial(jobs.restart, command.job)
+
+    async def choose() -> None:
+        jobs.set_restarts_on_edit(command.job, is_on=command.when == "edited")
+
+    return choose
 
 
 def _check_running(session: Session, name: str) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from functools import partial
 from typing import Final
 
+from msgspec.structs import replace
+
 from core.config.manual import find_page, list_pages, read_title, render_page
 from core.engine.commands.settings import list_command_line_values
 from core.engine.configuration.explanation import SettingSources, explain_settings, list_tables
@@ -135,16 +137,27 @@ async def answer_export(source: QuerySource, query: q.ExportQuery) -> q.ExportAn
 async def answer_jobs(source: QuerySource, query: q.JobsQuery) -> q.JobsAnswer:
     """Return the background jobs with their latest output and the paths that they have changed."""
     jobs = source.require_session(query.session).terminal.jobs
-    reports, running = jobs.list_with_output(query.lines), {job.id: job.execution for job in jobs.running_jobs}
-    job_infos = list[q.JobInfo]()
-    for report in reports:
-        execution = running.get(report.id)
-        touched_paths = await asyncio.to_thread(execution.list_touched) if execution is not None else ()
-        job_infos.append(_describe_job(report, touched_paths, execution.missed_count if execution is not None else 0))
+    running, job_infos = {job.id: job for job in jobs.running_jobs}, list[q.JobInfo]()
+    for report in jobs.list_with_output(query.lines):
+        if (job := running.get(report.id)) is None:
+            job_infos.append(_describe_job(report))
+            continue
+        touched_paths = await asyncio.to_thread(job.execution.list_touched)
+        job_infos.append(
+            replace(
+                _describe_job(report),
+                changed=touched_paths[:MAX_TOUCHED],
+                changed_count=len(touched_paths),
+                missed_count=job.execution.missed_count,
+                sees_edits=job.running.edits is not None,
+                restarts_on_edit=jobs.restarts_on_edit(job),
+                restart_count=job.restart_count,
+            )
+        )
     return q.JobsAnswer(jobs=tuple(reversed(job_infos)))
 
 
-def _describe_job(report: JobReport, touched_paths: tuple[str, ...], missed_count: int) -> q.JobInfo:
+def _describe_job(report: JobReport) -> q.JobInfo:
     result = report.result
     outcome = "" if result is None else describe_end(result.exit_code, result.ended)
     return q.JobInfo(
@@ -153,9 +166,6 @@ def _describe_job(report: JobReport, touched_paths: tuple[str, ...], missed_coun
         directory=report.directory,
         duration_ms=report.duration_ms,
         output=report.output,
-        changed=touched_paths[:MAX_TOUCHED],
-        changed_count=len(touched_paths),
-        missed_count=missed_count,
         ended=", ".join(filter(None, (outcome, result.effects if result is not None else ""))),
     )
 

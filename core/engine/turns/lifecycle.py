@@ -129,6 +129,7 @@ def _finish_turn(session: Session, reason: TurnEnd, message: str) -> None:
         close_open_turn(session.state, session.emit_or_defer, reason=reason, message=message)
         remove_probes(session)
         session.terminal.squash_layers()
+        session.terminal.jobs.update_views_soon()
         session.log.sync()
         session.save_summary()
     except AgentTuiError as problem:

@@ -199,9 +199,11 @@ class JobAbsorb(Command, frozen=True, kw_only=True, tag="job.absorb"):
 
 
 class JobRestart(Command, frozen=True, kw_only=True, tag="job.restart"):
-    """End a background command and start it again, over the project as it is now, with the next free id."""
+    """End a background command and start it again over the project as it is then, as the same job: `now`; or from now
+    on whenever the project is `edited` in a way that it can't see, or `never` by itself."""
 
     job: str
+    when: Literal["now", "edited", "never"] = "now"
 
 
 class PortOpen(Command, frozen=True, kw_only=True, tag="port.open"):

@@ -167,6 +167,12 @@ class JobStarted(IdEvent, frozen=True, kw_only=True, tag="job.started"):
     directory: str = "."
 
 
+class JobRestarted(IdEvent, frozen=True, kw_only=True, tag="job.restarted"):
+    """A job was ended and started again. `changed`: the number of paths that it did not see, 0 = somebody asked."""
+
+    changed: int = 0
+
+
 class OpenPort(Struct, frozen=True, kw_only=True):
     """A TCP port in the network of the session's commands. `command`: the command line of the process that listens
     there. `address`: where the user reaches it on this machine, "" = the user has not opened it; an opened port stays

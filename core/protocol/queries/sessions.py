@@ -129,7 +129,9 @@ class SessionsAnswer(Answer, frozen=True, kw_only=True, tag="sessions"):
 class JobInfo(Struct, frozen=True, kw_only=True):
     """A command in the background. `output`: its last lines; `changed`: paths that it has written or removed so far, at
     most a few hundred of `changed_count`, without those that were absorbed; `missed_count`: paths that have changed in
-    the project and that it does not see; `ended` "" = it runs, else how it ended and what it changed, in words."""
+    the project and that it does not see; `sees_edits` False: it sees none while it runs, and `restarts_on_edit`: it is
+    restarted for them. `restart_count`: how often it was restarted. `ended` "" = it runs, else how it ended and what it
+    changed, in words."""
 
     id: str
     command: str
@@ -139,6 +141,9 @@ class JobInfo(Struct, frozen=True, kw_only=True):
     changed: tuple[str, ...] = ()
     changed_count: int = 0
     missed_count: int = 0
+    sees_edits: bool = True
+    restarts_on_edit: bool = False
+    restart_count: int = 0
     ended: str = ""
 
 

@@ -135,6 +135,10 @@ class BoxedProcess(ABC):
         """End the command immediately."""
         self._force_end("stopped")
 
+    @property
+    def pid(self) -> int:
+        return 0
+
     @abstractmethod
     async def _spawn(self, streams: list[int], control: int) -> None:
         """Start the process. `streams`: descriptors for output, errors and, if interactive, standard input."""
@@ -386,6 +390,10 @@ class SupervisedProcess(BoxedProcess):
 
     start_limit = 10.0
     _process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process is not None else 0
 
     async def _spawn(self, streams: list[int], control: int) -> None:
         shared = self._get_shared_namespaces()

@@ -269,6 +269,10 @@ class _SeatbeltProcess:
         )
         return sink
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def add_done_callback(self, callback: Callable[[], object]) -> None:
         """Call `callback` when the command has ended."""
         self._follow_task.add_done_callback(lambda _: callback())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from textual.app import ComposeResult
@@ -26,19 +26,21 @@ _KEYS: Final = (
     ("jobs.stop", "stop"),
     ("jobs.take", "take in"),
     ("jobs.restart", "restart"),
+    ("jobs.follow", "after edits"),
     ("jobs.page_up", "earlier output"),
     ("jobs.leave", "back"),
 )
 Load = Callable[[], Awaitable[tuple[JobInfo, ...]]]
-JobAct = Callable[[str], None]  # takes the id of a job
+JobAct = Callable[[JobInfo], None]
 
 
 class JobActions(NamedTuple):
-    """The actions on a running job."""
+    """The actions on a running job. `follow`: it is restarted after edits from now on, or no longer."""
 
     stop: JobAct
     take: JobAct
     restart: JobAct
+    follow: JobAct
 
 
 class JobsDialog(Dialog[None]):
@@ -129,9 +131,12 @@ class JobsDialog(Dialog[None]):
     def action_restart(self) -> None:
         self._act(self._actions.restart)
 
+    def action_follow(self) -> None:
+        self._act(self._actions.follow)
+
     def _act(self, action: JobAct) -> None:
         if (job := self._marked) is not None and not job.ended:
-            action(job.id)
+            action(job)
             start_worker(self, self._reload, group="jobs", exclusive=True)
 
 
@@ -144,11 +149,26 @@ def _format_job(job: JobInfo) -> Content:
 def _format_changed(job: JobInfo) -> Content:
     if job.ended:
         return Content.styled(fit_line(f"Ended: {job.ended}", 400), "$foreground 60%")
-    missed = [(f"{count('later change', job.missed_count)} of the project not seen: restart it. ", "$text-warning")]
-    missed = missed if job.missed_count else []
+    restarts = [part for part in _describe_restarts(job) if part[0]]
     if not job.changed_count:
-        return Content.assemble(*missed, ("No changes so far.", "$foreground 60%"))
+        return Content.assemble(*restarts, ("No changes so far.", "$foreground 60%"))
     names = [format_path(path, 60) for path in job.changed[:SHOWN_PATHS]]
     hidden_count = job.changed_count - len(names)
     summary = ", ".join([*names, *([f"{hidden_count:,} more"] if hidden_count else [])])
-    return Content.assemble(*missed, (f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), summary)
+    return Content.assemble(
+        *restarts, (f"{count('path', job.changed_count)} changed so far: ", "$text-warning"), summary
+    )
+
+
+def _describe_restarts(job: JobInfo) -> Iterator[tuple[str, str]]:
+    """Yield what a job sees of later changes of the project, with the styles."""
+    if job.missed_count:
+        way = "it restarts when all is quiet" if job.restarts_on_edit else "r restarts it, e after every edit"
+        yield f"{count('later change', job.missed_count)} not seen: {way}. ", "$text-warning"
+    elif not job.sees_edits and job.restarts_on_edit:
+        yield "Restarts after edits, which it can't see while it runs (e: only on r). ", "$foreground 60%"
+    elif not job.sees_edits:
+        yield "Can't see edits while it runs: r restarts it, e after every edit. ", "$foreground 60%"
+    if job.restart_count:
+        times = "once" if job.restart_count == 1 else f"{job.restart_count:,} times"
+        yield f"Restarted {times}. ", "$foreground 60%"

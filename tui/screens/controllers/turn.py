@@ -226,7 +226,9 @@ class ProcessController(Controller):
             return
         from tui.dialogs.listings.jobs import JobActions, JobsDialog
 
-        actions = JobActions(stop=self._stop_job, take=self._take_in, restart=self._restart_job)
+        actions = JobActions(
+            stop=self._stop_job, take=self._take_in, restart=self._restart_job, follow=self._restart_after_edits
+        )
         await self.context.ask(JobsDialog(jobs, self._load_jobs, actions))
         self.context.state.job_ends.clear()  # they were seen
         self.context.bridge.batches.add(frozenset({"status"}))
@@ -235,15 +237,18 @@ class ProcessController(Controller):
         answer = await self.context.query(queries.JobsQuery(), queries.JobsAnswer)
         return answer.jobs if answer is not None else ()
 
-    def _stop_job(self, job: str) -> None:
-        if job in self.context.state.jobs:
-            self.context.submit_soon(commands.JobStop(job=job))
+    def _stop_job(self, job: queries.JobInfo) -> None:
+        if job.id in self.context.state.jobs:
+            self.context.submit_soon(commands.JobStop(job=job.id))
 
-    def _take_in(self, job: str) -> None:
-        self.context.submit_soon(commands.JobAbsorb(job=job))
+    def _take_in(self, job: queries.JobInfo) -> None:
+        self.context.submit_soon(commands.JobAbsorb(job=job.id))
 
-    def _restart_job(self, job: str) -> None:
-        self.context.submit_soon(commands.JobRestart(job=job))
+    def _restart_job(self, job: queries.JobInfo) -> None:
+        self.context.submit_soon(commands.JobRestart(job=job.id))
+
+    def _restart_after_edits(self, job: queries.JobInfo) -> None:
+        self.context.submit_soon(commands.JobRestart(job=job.id, when="never" if job.restarts_on_edit else "edited"))
 
     # Ports
 
