@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -35,6 +36,7 @@ MAX_LINES = 200_000
 RENAMED_ONLY = "renamed, content unchanged"
 CONTEXT = 3  # unchanged lines around a hunk
 MAX_WIDTH = 2_000  # characters of one line, by default
+LEAD_IN = 200  # characters, at most, before the first change of a very long line that is displayed from there on
 _MAX_NAMED = 12  # numbers of lines in another encoding
 MARKED_PAIRS = 1_500  # removed/added pairs of one diff that are compared word by word
 
@@ -109,21 +111,40 @@ def _measure_shared(ranges: Marks, text: str) -> float:
     return 1 - sum(len(text[start:end].strip()) for start, end in ranges) / visible
 
 
+class _Window(NamedTuple):
+    """The part of a line that is displayed: `width` characters from `start` on."""
+
+    start: int
+    width: int
+
+
 class _Side(Struct, frozen=True):
     lines: list[bytes]
     encoding: Encoding
     usual_ending: str
     width: int = MAX_WIDTH
 
-    def read_line(self, number: int) -> tuple[str, str]:
+    def read_line(self, number: int, window: _Window | None = None) -> tuple[str, str]:
         """Return the displayed text of line `number` (from 1), and its ending where the diff shows endings."""
-        text, ending = decode_line(self.lines[number - 1], self.encoding, is_first=number == 1)
-        return _clip_text(text, self.width), "" if ending == self.usual_ending else ending
+        text, ending = self._decode(number)
+        start, width = window or (0, self.width)
+        return _clip_text(text, width, start), "" if ending == self.usual_ending else ending
+
+    def is_clipped(self, number: int) -> bool:
+        return 0 < self.width < len(self.lines[number - 1])
+
+    def read_whole(self, number: int) -> str:
+        return self._decode(number)[0]
+
+    def _decode(self, number: int) -> tuple[str, str]:
+        return decode_line(self.lines[number - 1], self.encoding, is_first=number == 1)
 
 
-def _clip_text(text: str, width: int) -> str:
-    """Return the first `width` characters of a line (0 = all), and the number of the others."""
-    return text if not 0 < width < len(text) else f"{text[:width]}… [{len(text) - width:,} more characters]"
+def _clip_text(text: str, width: int, start: int = 0) -> str:
+    """Return the first `width` characters of a line (0 = all) from `start` on, and the number of the others."""
+    head = f"[{start:,} characters] …" if start else ""
+    rest = text[start:]
+    return head + (rest if not 0 < width < len(rest) else f"{rest[:width]}… [{len(rest) - width:,} more characters]")
 
 
 def build_diff(
@@ -237,7 +258,7 @@ def _build_lines(hunks: tuple[Hunk, ...], before: _Side, after: _Side, context: 
             continue
         is_first = all(earlier_hunk.moves for earlier_hunk in hunks[:index])
         yield from _build_context(before, old, new, hunk.old_start - old, (0 if is_first else line_count, line_count))
-        yield from _build_hunk_lines(index, hunk, before, after)
+        yield from _build_hunk_lines(index, hunk, before, after, _place_windows(hunk, before, after))
         old, new = hunk.old_start + hunk.old_lines, hunk.new_start + hunk.new_lines
     yield from _build_context(before, old, new, len(before.lines) + 1 - old, (line_count, 0))
 
@@ -259,13 +280,40 @@ def _build_context(side: _Side, old: int, new: int, count: int, limits: tuple[in
         yield DiffLine(kind="context", old=old + offset, new=new + offset, text=text, eol=eol)
 
 
-def _build_hunk_lines(index: int, hunk: Hunk, before: _Side, after: _Side) -> Iterator[DiffLine]:
-    for number in range(hunk.old_start, hunk.old_start + hunk.old_lines):
-        text, eol = before.read_line(number)
+def _build_hunk_lines(
+    index: int, hunk: Hunk, before: _Side, after: _Side, windows: Mapping[int, tuple[_Window, _Window]] | None = None
+) -> Iterator[DiffLine]:
+    """Yield the lines of a hunk. `windows`: the displayed parts of very long lines and of those that correspond to
+    them, by their position in the hunk."""
+    pairs = windows or {}
+    for offset in range(hunk.old_lines):
+        number = hunk.old_start + offset
+        text, eol = before.read_line(number, pairs[offset][0] if offset in pairs else None)
         yield DiffLine(kind="removed", old=number, new=0, text=text, hunk=index, eol=eol)
-    for number in range(hunk.new_start, hunk.new_start + hunk.new_lines):
-        text, eol = after.read_line(number)
+    for offset in range(hunk.new_lines):
+        number = hunk.new_start + offset
+        text, eol = after.read_line(number, pairs[offset][1] if offset in pairs else None)
         yield DiffLine(kind="added", old=0, new=number, text=text, hunk=index, eol=eol)
+
+
+def _place_windows(hunk: Hunk, before: _Side, after: _Side) -> dict[int, tuple[_Window, _Window]]:
+    """Return which part of a very long line is displayed, and of the one that corresponds to it: from shortly before
+    the first change if that would not be seen otherwise, and to the same place after it."""
+    windows: dict[int, tuple[_Window, _Window]] = {}
+    for offset in range(min(hunk.old_lines, hunk.new_lines)):
+        numbers = hunk.old_start + offset, hunk.new_start + offset
+        if before.is_clipped(numbers[0]) or after.is_clipped(numbers[1]):
+            windows[offset] = _place_pair(before.read_whole(numbers[0]), after.read_whole(numbers[1]), before.width)
+    return windows
+
+
+def _place_pair(old: str, new: str, width: int) -> tuple[_Window, _Window]:
+    lead_in, difference = min(LEAD_IN, width // 2), abs(len(new) - len(old))
+    shorter = width - difference if difference < width // 2 else width
+    head = _measure_common_head(old, new)
+    start = head - lead_in if head >= shorter - lead_in else 0
+    widths = (shorter, width) if len(old) < len(new) else (width, shorter)
+    return _Window(start, widths[0]), _Window(start, widths[1])
 
 
 def _mark_words(rows: list[DiffLine]) -> list[DiffLine]:

@@ -6,9 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.protocol.review import Change, FileState
 from core.secrets import MASK, Secret
 from core.shadow.diff import diff_lines as difflines
-from core.shadow.diff.diff_lines import compute_marks
+from core.shadow.diff.diff_lines import build_diff, compute_marks
+from core.shadow.diff.hunks import compute_hunks
 from tests.support.work import counted
 
 TEN = b"".join(b"line %d\n" % number for number in range(1, 11))
@@ -127,6 +129,31 @@ def test_n21_all_of_a_long_line_is_there_if_it_is_asked_for(review):
     review.shadow.write("a", b"k = 1\n" + line + b"\n")
     assert rows(review.shadow.diff("a", width=0))[-1] == f"+{line.decode()}"
     assert rows(review.shadow.diff("a"))[-1].endswith("… [1,011 more characters]")
+
+
+def test_a_late_change_of_a_very_long_line_is_displayed_with_what_stands_before_it(review):
+    words = [f"f{number}();" for number in range(2_000)]
+    review.put("a.min.js", "".join(words).encode())
+    words[1_500] = "evil();"
+    review.shadow.write("a.min.js", "".join(words).encode())
+    removed, added = review.shadow.diff("a.min.js").lines
+    start = len("".join(words[:1_500])) - difflines.LEAD_IN
+    for line, word in ((removed, "f1500"), (added, "evil")):
+        assert line.text.startswith(f"[{start:,} characters] …")
+        assert line.text.endswith(" more characters]")
+        assert [line.text[slice(*mark)] for mark in line.marks] == [word]
+    assert [line.text for line in review.shadow.diff("a.min.js", width=0).lines][1] == "".join(words)
+
+
+@given(st.integers(0, 6_000), st.integers(1, 500), st.integers(0, 4_000), st.integers(0, 3_000))
+@settings(max_examples=100)
+def test_the_first_change_of_a_long_line_is_always_in_what_is_displayed(head, changed, tail, width):
+    old, new = (f"{'x' * head}{letter * changed}{'x' * tail}".encode() for letter in "ab")
+    states = [FileState(size=len(data)) for data in (old, new)]
+    change = Change(path="a", operation="edit", base=states[0], pending=states[1], hunks=compute_hunks(old, new))
+    removed, added = build_diff(change, old, new, width=width).lines
+    assert "a" in removed.text.replace("characters", "")
+    assert "b" in added.text
 
 
 @pytest.mark.parametrize(
