@@ -181,6 +181,29 @@ async def test_a_command_that_has_ended_or_has_another_screen_is_left_unasked(st
             assert on.sent(c.SessionDetach) == []
 
 
+COMMAND = e.ToolRequested(call="user_1", tool="user_command", arguments="{}", document="doc_1", summary="make")
+LOOPS = [e.LoopStarted(id=f"loop_{at}", prompt="check\nthe build", seconds=600) for at in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("events", "question"),
+    [
+        ([COMMAND], "A command is still running. Quit stops it."),
+        (LOOPS[:1], "The loop `check␊the build` is active. Quit ends it."),
+        ([COMMAND, *LOOPS], "A command is still running. Quit stops it. 2 loops are active. Quit ends them."),
+        ([SERVES, COMMAND], f"{STILL_RUNNING} A command is still running. Quit stops it."),
+    ],
+)
+async def test_the_command_of_the_user_and_loops_are_asked_about_before_they_end(stage, events, question):
+    async with stage([*recorded.opening(), *events]) as on:
+        await on.pilot.press("ctrl+q")
+        await on.asked()
+        assert read_dialog(on)[0] == question
+        await on.pilot.press("n")
+        await on.until(lambda: on.app.screen is on.screen)
+        assert not on.app._exit
+
+
 async def test_another_session_opens_after_a_yes_where_a_background_command_runs(stage):
     async with stage(WITH_JOB) as on:
         await on.pilot.press(*"/new", "enter")

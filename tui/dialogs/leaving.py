@@ -1,13 +1,14 @@
-"""The question before a session is left whose turn or background commands would end."""
+"""The question before a session is left whose turn, commands or loops would end."""
 
 from __future__ import annotations
 
 from textual.content import Content
 
-from tui.background_commands import describe_running
+from tui.background_commands import MAX_COMMAND, describe_running
 from tui.dialogs.pages import ConfirmDialog
 from tui.keymap import format_first_key, get_bindings, get_keymap
 from tui.state import ViewState
+from tui.text import expose_line
 
 
 class QuitDialog(ConfirmDialog):
@@ -31,15 +32,28 @@ def build_quit_question(state: ViewState) -> QuitDialog | None:
     """Build the question before the program ends what the session runs; None: nothing would end."""
     if state.client_count > 1:
         return None
-    running_jobs = describe_running(state.jobs.values())
+    losses = _describe_losses(state, "Quit")
     can_detach = not state.is_private
     if state.is_running:
         question = "A turn is running. Stop it and quit?"
-        return QuitDialog(question, "stop and quit", explanation=running_jobs, can_detach=can_detach)
-    return QuitDialog(running_jobs, "quit", can_detach=can_detach) if running_jobs else None
+        return QuitDialog(question, "stop and quit", explanation=losses, can_detach=can_detach)
+    return QuitDialog(losses, "quit", can_detach=can_detach) if losses else None
 
 
 def build_switch_question(state: ViewState) -> ConfirmDialog | None:
-    """Build the question before another session is opened in this window; None: no background command would end."""
-    running_jobs = describe_running(state.jobs.values(), "Leaving this session")
-    return ConfirmDialog(running_jobs, "leave it") if running_jobs and state.client_count < 2 else None
+    """Build the question before another session is opened in this window; None: nothing would end."""
+    losses = _describe_losses(state, "Leaving this session")
+    return ConfirmDialog(losses, "leave it") if losses and state.client_count < 2 else None
+
+
+def _describe_losses(state: ViewState, leaving: str) -> str:
+    """Describe what `leaving` would end besides a turn; "" = nothing."""
+    sentences = [describe_running(state.jobs.values(), leaving)]
+    if state.is_running_command:
+        sentences.append(f"A command is still running. {leaving} stops it.")
+    if len(state.loops) == 1:
+        prompt = next(iter(state.loops.values())).loop.prompt
+        sentences.append(f"The loop `{expose_line(prompt, MAX_COMMAND, is_strict=True)}` is active. {leaving} ends it.")
+    elif state.loops:
+        sentences.append(f"{len(state.loops)} loops are active. {leaving} ends them.")
+    return " ".join(filter(None, sentences))
