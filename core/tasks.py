@@ -6,7 +6,8 @@ Use `asyncio.TaskGroup` for tasks that end with the block that starts them, and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 A = TypeVar("A")
@@ -29,6 +30,20 @@ class TaskOwner:
     def spawn(self, work: Coroutine[Any, Any, Any], *, name: str) -> None:
         """Start a task without returning it."""
         _ = self.start(work, name=name)
+
+    @contextmanager
+    def include_current_task(self) -> Iterator[asyncio.Task[Any]]:
+        """Own the current task during a block: asyncio starts one of its own for each connection that it accepts."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            yield task
+        finally:
+            self._tasks.discard(task)
+
+    def __len__(self) -> int:
+        return len(self._tasks)
 
     @property
     def is_busy(self) -> bool:

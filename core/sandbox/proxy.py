@@ -17,6 +17,7 @@ import re
 import socket
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -31,7 +32,7 @@ from core.sandbox.addresses import (
     parse_host_and_port,
     parse_ip_address,
 )
-from core.tasks import cancel_tasks
+from core.tasks import TaskOwner
 
 MAX_HEAD_BYTES = 32 * 1024
 MAX_CONNECTIONS = 128
@@ -130,8 +131,8 @@ class Proxy:
         self.login = ""  # `name:secret`, which every request has to carry; "": none has to
         self._server: asyncio.Server | None = None
         self._path: Path | None = None
-        self._connections: set[asyncio.Task[None]] = set()
-        self._targets: dict[asyncio.Task[None], HostAndPort] = {}
+        self._connections = TaskOwner()
+        self._targets: dict[asyncio.Task[Any], HostAndPort] = {}
 
     async def start(self, directory: Path) -> Path:
         """Listen on a socket in a directory that is the user's alone; return its path."""
@@ -146,7 +147,7 @@ class Proxy:
         if server is None:
             return
         server.close()
-        await cancel_tasks(self._connections)
+        await self._connections.cancel()
         if self._path is not None:
             self._path.unlink(missing_ok=True)
 
@@ -158,9 +159,13 @@ class Proxy:
         return tuple(ended_targets.values())
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
+        with self._connections.include_current_task() as task:
+            try:
+                await self._serve_connection(reader, writer)
+            finally:
+                self._targets.pop(task, None)
+
+    async def _serve_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if len(self._connections) > MAX_CONNECTIONS:
                 raise ProxyRefusal("503 Service Unavailable", "Too many connections at once.")
@@ -174,8 +179,6 @@ class Proxy:
         except asyncio.CancelledError:
             return  # the proxy closes, or the grant was revoked
         finally:
-            self._connections.discard(task)
-            self._targets.pop(task, None)
             await close_writer(writer)
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

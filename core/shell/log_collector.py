@@ -22,7 +22,7 @@ from msgspec import Struct
 from core.clock import monotonic
 from core.patterns import compile_lazily
 from core.records import parse_json
-from core.tasks import cancel_tasks
+from core.tasks import TaskOwner
 
 MAX_HEAD = 16 * 1024
 MAX_BODY = 1 << 20
@@ -59,7 +59,7 @@ class LogCollector:
         self._token = secrets.token_urlsafe(32)
         self._log = log
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = TaskOwner()
         self._rate_tokens = RATE_BURST
         self._refilled_at = monotonic()
         self._bytes_taken = 0
@@ -85,15 +85,16 @@ class LogCollector:
         server, self._server = self._server, None
         if server is not None:
             server.close()
-        await cancel_tasks(self._connections)
+        await self._connections.cancel()
 
     async def _handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._connections) >= MAX_CONNECTIONS:  # before reading: silent clients occupy connections, too
             writer.close()
             return
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
+        with self._connections.include_current_task():
+            await self._serve_client(reader, writer)
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -105,7 +106,6 @@ class LogCollector:
         except asyncio.CancelledError:
             return
         finally:
-            self._connections.discard(task)
             writer.close()
             with contextlib.suppress(OSError, asyncio.CancelledError):
                 await writer.wait_closed()

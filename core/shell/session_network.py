@@ -24,7 +24,7 @@ from core.sandbox.box import Box, BoxRequest, BoxService, Tier
 from core.sandbox.inside.messages import PROXY_PORT
 from core.sandbox.network import ListeningPort, SharedNetwork
 from core.sandbox.proxy import close_writer, relay_streams
-from core.tasks import TaskOwner, cancel_tasks
+from core.tasks import TaskOwner
 
 _LOOPBACKS: Final = ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
 _BACKLOG: Final = 64
@@ -204,7 +204,7 @@ class PortForward:
     def __init__(self, port: int, connect: Callable[[], Awaitable[socket.socket]]) -> None:
         self._port, self._connect = port, connect
         self._servers: list[asyncio.Server] = []
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = TaskOwner()
         self.address = ""
 
     async def open(self) -> None:
@@ -216,9 +216,10 @@ class PortForward:
         self.address = f"http://localhost:{listening[0].getsockname()[1]}"
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
+        with self._connections.include_current_task():
+            await self._serve_client(reader, writer)
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             inside = await self._connect()
             their_reader, their_writer = await asyncio.open_connection(sock=inside)
@@ -231,13 +232,12 @@ class PortForward:
         except asyncio.CancelledError:
             return
         finally:
-            self._connections.discard(task)
             await close_writer(writer)
 
     async def close(self) -> None:
         for server in self._servers:
             server.close()
-        await cancel_tasks(self._connections)
+        await self._connections.cancel()
 
 
 def listen_on_loopback(port: int) -> list[socket.socket]:

@@ -42,7 +42,7 @@ class SessionSockets:
         self.problems: dict[str, str] = {}
         self._create_client = create_client
         self._listening: dict[str, tuple[asyncio.Server, Path]] = {}
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = TaskOwner()
 
     async def listen(self, session: str) -> None:
         """Listen for one more session. A session continues even if it can't be reached."""
@@ -59,18 +59,15 @@ class SessionSockets:
         self._listening[session] = server, path
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connection, task = writer.get_extra_info("socket"), asyncio.current_task()
-        if task is None or len(self._connections) >= MAX_CLIENTS or not is_own_peer(connection):
+        if len(self._connections) >= MAX_CLIENTS or not is_own_peer(writer.get_extra_info("socket")):
             writer.transport.abort()
             return
-        self._connections.add(task)
         client = self._create_client()
         server = LineServer(client, writer, is_patient=False)
         try:
-            with suppress(ConnectionError, asyncio.CancelledError):
+            with suppress(ConnectionError, asyncio.CancelledError), self._connections.include_current_task():
                 await server.listen(reader)
         finally:
-            self._connections.discard(task)
             await server.close()
             await client.close()
 
@@ -87,11 +84,7 @@ class SessionSockets:
         """End every connection. Safe to call twice."""
         for session in list(self._listening):
             await self.stop(session)
-        waiting = set(self._connections)
-        for task in waiting:
-            task.cancel()
-        if waiting:
-            await asyncio.wait(waiting, timeout=_CONNECTIONS_CLOSE_SECONDS)
+        await self._connections.cancel(limit=_CONNECTIONS_CLOSE_SECONDS)
 
 
 def _bind(path: Path) -> socket.socket:

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from core.clock import monotonic
 from core.sandbox.proxy import close_writer, relay_streams
-from core.tasks import cancel_tasks
+from core.tasks import TaskOwner
 
 TICKET_SECONDS: Final = 30.0
 HEAD_SECONDS: Final = 20.0
@@ -68,7 +68,7 @@ class _PortGate:
         self._secret = secrets.token_urlsafe(32)
         self._tickets: dict[str, float] = {}
         self._server: asyncio.Server | None = None
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections = TaskOwner()
         self.port = 0
 
     async def listen(self, host: str, tls: ssl.SSLContext | None) -> None:
@@ -87,9 +87,10 @@ class _PortGate:
         return f"agent_tui_{self.port}"  # a browser sends the cookies of all ports of a host
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._connections.add(task)
+        with self._connections.include_current_task():
+            await self._serve_visitor(reader, writer)
+
+    async def _serve_visitor(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             async with asyncio.timeout(HEAD_SECONDS):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -103,7 +104,6 @@ class _PortGate:
         except asyncio.CancelledError:
             return
         finally:
-            self._connections.discard(task)
             await close_writer(writer)
 
     def _answer_visitor(self, head: bytes) -> bytes | None:
@@ -145,4 +145,4 @@ class _PortGate:
     async def close(self) -> None:
         if self._server is not None:
             self._server.close()
-        await cancel_tasks(self._connections)
+        await self._connections.cancel()

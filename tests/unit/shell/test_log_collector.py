@@ -111,7 +111,7 @@ async def test_n8_garbage_and_those_who_say_nothing_hold_up_nobody_for_long(tmp_
         ):
             stream_writer.write(garbage)
             stream_writer.close()
-        await asyncio.wait(collector._connections)
+        await collector._connections.wait()
         assert (await said(collector.port, request(collector, b'\xff{"message": 1')))[0] == 204
         assert (await said(collector.port, request(collector, b'{"message": "whole"}')))[0] == 204
         assert messages(tmp_path) == ["whole"]
