@@ -40,7 +40,7 @@ test: TIER = --sample-slow
 slow: TIER = --measure-slow
 test test-all slow: $(VENV)/.installed-dev
 	@$(BIN)/python -m compileall -q agent_tui.py core tui tests
-	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 3 --dist worksteal -p no:benchmark $(TIER) $(ARGS)
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n 4 --dist worksteal -p no:benchmark $(TIER) $(ARGS)
 
 fuzz: $(VENV)/.installed-dev
 	$(BIN)/python -m tests.fuzz $(ARGS)
