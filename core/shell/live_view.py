@@ -73,11 +73,11 @@ class LiveView:
         missed."""
         async with self._updating:
             states, retained = self._shadow.list_visible_states(), self._shadow.layers.retained
-            forced_paths = self._changed_on_disk - states.keys() - self._states.keys() - self._sent.keys()
+            disk_paths = self._changed_on_disk - states.keys() - self._states.keys()
             self._changed_on_disk = set()
-            if states == self._states and retained.layers == self._retained.layers and not forced_paths:
+            if states == self._states and retained.layers == self._retained.layers and not disk_paths:
                 return
-            paths = sorted(self._list_changed(states) | {path for path in forced_paths if not self._is_withheld(path)})
+            paths = sorted(self._list_changed(states) | {path for path in disk_paths if not self._is_withheld(path)})
             lowers = self._shadow.prepare_lowers() if paths else ()
             self._states, self._retained = states, retained
             if self._sink is None or len(paths) > MAX_EDITS:
@@ -86,7 +86,8 @@ class LiveView:
             stack = LayerStack(lowers)
             for path in paths:
                 try:
-                    await self._send(self._sink, path, stack, is_forced=path in forced_paths)
+                    # What was never sent is in the layer below, where the command has it already, but was not told.
+                    await self._send(self._sink, path, stack, is_forced=path in disk_paths and path not in self._sent)
                 except (OSError, TimeoutError):
                     self.missed_count += 1
 

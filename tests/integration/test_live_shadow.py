@@ -235,7 +235,18 @@ async def test_a_watcher_is_told_of_changes_that_the_user_makes_in_the_own_files
         jobs.note_disk_changes(("in_place.txt", "replaced.txt", "created.txt"))
         output = await wait_for_output(case, "saw in_place.txt new", "saw replaced.txt newer", "saw created.txt made")
         assert "watching" in output
+        for text in ("second", "third"):
+            (case.project / "in_place.txt").write_text(f"{text}\n")
+            jobs.note_disk_changes(("in_place.txt",))
+            await wait_for_output(case, f"saw in_place.txt {text}")
+        case.shadow.write("in_place.txt", b"agent\n", Origin(call="call_1", tool="write"))
+        jobs.update_views_soon()
+        await wait_for_output(case, "saw in_place.txt agent")
+        case.shadow.resolve("in_place.txt", ())
+        (case.project / "in_place.txt").write_text("last\n")
+        jobs.note_disk_changes(("in_place.txt",))
+        await wait_for_output(case, "saw in_place.txt last")
         await jobs.end("job_1")
         assert case.state.changes == {}
         jobs.note_disk_changes(())
-        assert case.tree()["in_place.txt"] == b"new\n"
+        assert case.tree()["in_place.txt"] == b"last\n"
