@@ -14,17 +14,17 @@ let following = null;
 let drawnAt = 0;
 
 function node(tag, properties = {}, ...children) {
-  const made = Object.assign(document.createElement(tag), properties);
-  made.append(...children);
-  return made;
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
 }
 
 function say(problem) {
-  const told = problem instanceof Refused && problem.status === 401
+  const message = problem instanceof Refused && problem.status === 401
     ? "Not logged in: open the address that `agent-tui serve` printed, with its #token."
     : problem.message;
   main.querySelector("#problem")?.remove();
-  main.prepend(node("p", { id: "problem", className: "warn", role: "alert" }, visible(told)));
+  main.prepend(node("p", { id: "problem", className: "warn", role: "alert" }, visible(message)));
 }
 
 async function act(button, work) {
@@ -38,9 +38,9 @@ async function act(button, work) {
 }
 
 function button(label, className, work) {
-  const made = node("button", { type: "button", className }, label);
-  made.addEventListener("click", () => performance.now() - drawnAt > SETTLE_MS && act(made, work));
-  return made;
+  const element = node("button", { type: "button", className }, label);
+  element.addEventListener("click", () => performance.now() - drawnAt > SETTLE_MS && act(element, work));
+  return element;
 }
 
 function open(session) {
@@ -57,15 +57,15 @@ async function showSessions() {
   const { signal } = following;
   const { sessions } = await get("/sessions");
   if (signal.aborted) return;
-  const rows = sessions.map((each) => {
+  const rows = sessions.map((session) => {
     const row = node(
       "button",
       { type: "button", className: "row" },
-      node("strong", {}, visible(each.title || "Untitled")),
-      node("span", { className: "faint" }, describe(each)),
-      ...(each.pending ? [node("span", { className: "warn" }, ` · ${each.pending} to review`)] : []),
+      node("strong", {}, visible(session.title || "Untitled")),
+      node("span", { className: "faint" }, describe(session)),
+      ...(session.pending ? [node("span", { className: "warn" }, ` · ${session.pending} to review`)] : []),
     );
-    row.addEventListener("click", () => open(each.id));
+    row.addEventListener("click", () => open(session.id));
     return row;
   });
   main.replaceChildren(...(rows.length ? rows : [node("p", { className: "faint" }, "No sessions yet.")]));
@@ -117,7 +117,7 @@ async function watch(session, after, signal) {
 
 // What is being written or chosen is not drawn over.
 function isAnswering() {
-  const written = [...main.querySelectorAll("textarea")].some((each) => each.value);
+  const written = [...main.querySelectorAll("textarea")].some((box) => box.value);
   return written || main.querySelector('[aria-pressed="true"]') !== null;
 }
 
@@ -126,24 +126,24 @@ async function draw(session, signal) {
   const state = await get(path);
   const [said, ...diffs] = await Promise.all([
     readAnswer(state.conversationId),
-    ...state.pendingChanges.map((each) => readDiff(path, each.path)),
+    ...state.pendingChanges.map((change) => readDiff(path, change.path)),
   ]);
   if (signal.aborted) return state;
   drawnAt = performance.now();
   title.textContent = visible(state.title || "Untitled");
   const asked = [
-    ...state.approvals.map((each) => drawApproval(path, each)),
-    ...state.questions.map((each) => drawQuestion(path, each)),
+    ...state.approvals.map((approval) => drawApproval(path, approval)),
+    ...state.questions.map((question) => drawQuestion(path, question)),
   ];
-  const bulks = state.pendingBulks.map((each) =>
-    node("p", { className: "faint" }, visible(`${each.root}: ${each.files} files wait as a whole; judge them in the screen.`)),
+  const bulks = state.pendingBulks.map((bulk) =>
+    node("p", { className: "faint" }, visible(`${bulk.root}: ${bulk.files} files wait as a whole; judge them in the screen.`)),
   );
   const changes = [...diffs.flatMap((diff) => (diff ? drawChange(path, diff) : [])), ...bulks];
   main.replaceChildren(
     node("p", { className: "faint" }, visible([state.mode, state.model, state.isRunning ? "working" : "idle"].filter(Boolean).join(" · "))),
     node("p", {}, node("a", { className: "button", href: `/terminal?session=${encodeURIComponent(session)}` }, "Open the screen")),
     ...(state.trust === "asked" ? [node("p", { className: "warn" }, "Nobody has said yet that this project is trusted: say so in the screen.")] : []),
-    ...state.ports.filter((each) => each.is_listening).map((each) => drawPort(path, each)),
+    ...state.ports.filter((port) => port.is_listening).map((port) => drawPort(path, port)),
     ...(asked.length ? [node("h2", {}, "Waits for an answer"), ...asked] : []),
     ...(said ? [node("details", { className: "card" }, node("summary", {}, "Last answer"), node("p", { className: "text" }, visible(said)))] : []),
     ...(changes.length ? changes : [node("p", { className: "faint" }, "Nothing waits for a review.")]),
@@ -163,10 +163,10 @@ function drawPort(path, { port, command }) {
       tab?.close();
       throw problem;
     }
-    made.disabled = false;
+    element.disabled = false;
   };
-  const made = button(`Open port ${port}`, "", visit);
-  return node("p", { className: "actions" }, made, node("span", { className: "faint" }, visible(` ${command}`)));
+  const element = button(`Open port ${port}`, "", visit);
+  return node("p", { className: "actions" }, element, node("span", { className: "faint" }, visible(` ${command}`)));
 }
 
 // The diff of a change; null: it was judged meanwhile.
@@ -183,7 +183,7 @@ async function readDiff(path, changed) {
 async function readAnswer(conversation) {
   try {
     const { documents } = await get(`/chat/${encodeURIComponent(conversation)}`);
-    return documents.filter((each) => each.type === "text").map((each) => each.content).join("\n\n");
+    return documents.filter((part) => part.type === "text").map((part) => part.content).join("\n\n");
   } catch (problem) {
     if (problem instanceof Refused && problem.status < 500) return "";
     throw problem;
@@ -226,7 +226,7 @@ function drawApproval(path, asked) {
     { className: "card" },
     node("p", {}, visible(asked.kind)),
     node("pre", {}, ...visible(asked.subject).split("\n").map((line) => node("span", {}, line))),
-    ...about.filter(Boolean).map((each) => node("p", { className: "faint" }, visible(each))),
+    ...about.filter(Boolean).map((line) => node("p", { className: "faint" }, visible(line))),
     node("div", { className: "actions" }, ...choices),
   );
 }
@@ -237,18 +237,18 @@ function drawQuestion(path, asked) {
     const text = node("textarea", { placeholder: "in your own words", ariaLabel: question.text });
     chosen.set(question.id, { text, options: new Set() });
     const options = question.options.map((option) => {
-      const made = node("button", { type: "button", ariaPressed: "false" }, visible(option.label));
-      made.addEventListener("click", () => {
+      const element = node("button", { type: "button", ariaPressed: "false" }, visible(option.label));
+      element.addEventListener("click", () => {
         const held = chosen.get(question.id).options;
         if (!question.allow_multiple && !held.has(option.id)) {
           held.clear();
-          for (const each of made.parentElement.children) each.setAttribute("aria-pressed", "false");
+          for (const sibling of element.parentElement.children) sibling.setAttribute("aria-pressed", "false");
         }
         held.has(option.id) ? held.delete(option.id) : held.add(option.id);
-        made.setAttribute("aria-pressed", String(held.has(option.id)));
-        made.className = held.has(option.id) ? "yes" : "";
+        element.setAttribute("aria-pressed", String(held.has(option.id)));
+        element.className = held.has(option.id) ? "yes" : "";
       });
-      return made;
+      return element;
     });
     return [node("p", {}, visible(question.text)), node("div", { className: "actions" }, ...options), text];
   });
@@ -292,7 +292,7 @@ function drawChange(path, { change, lines, note }) {
       ),
     );
   });
-  return [head, ...warnings.map((each) => node("p", { className: "warn" }, visible(each))), ...cards];
+  return [head, ...warnings.map((warning) => node("p", { className: "warn" }, visible(warning))), ...cards];
 }
 
 // The lines of a hunk, with the unchanged ones around it.
