@@ -73,7 +73,7 @@ def run(arguments: PullRequestArguments) -> int:
 
 
 async def _run(arguments: PullRequestArguments) -> int:
-    async with open_changes(arguments) as work:
+    async with open_changes(arguments, is_reading=arguments.dry_run) as work:
         return await _open(work, arguments)
 
 

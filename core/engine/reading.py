@@ -33,6 +33,7 @@ _ANSWERS: Final[Mapping[type, Callable[[Any, Any], q.AnyAnswer | Awaitable[q.Any
     q.GitPreviewQuery: changes.answer_git_preview,
     q.CommitQuery: changes.answer_commit,
     q.PatchQuery: changes.answer_patch,
+    q.PullRequestQuery: changes.answer_pull_request,
 }
 
 

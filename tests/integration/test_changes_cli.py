@@ -31,7 +31,7 @@ turns:
               is_background: false
       - Done.
 """
-READING = (("diff",), ("review", "--print"), ("commit", "--dry-run"))
+READING = (("diff",), ("review", "--print"), ("commit", "--dry-run"), ("pr", "--dry-run"))
 WRITING = (("review", "--accept", "b.bin"), ("commit",), ("commit", "--dry-run", "--write-text"))
 
 

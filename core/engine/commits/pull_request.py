@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from core.agent.base.prompt_tags import escape_tags, wrap_tag
 from core.agent.context.turn_context import TurnContext
 from core.engine.commits.drafting import ask_side_models
+from core.engine.session.pending_changes import ReviewedSession
 from core.engine.session.session import Session
 from core.engine.turns.prompt_sources import build_session_reader, may_show
 from core.errors import CommandRejected
@@ -60,7 +61,7 @@ _SCP: Final = compile_lazily(r"(?:[^@/]+@)?([^:/]+):(?!//)")
 _NO_NAME: Final = compile_lazily(r"[^a-z0-9]+")
 
 
-def build_pull_request(session: Session) -> q.PullRequestAnswer:
+def build_pull_request(session: ReviewedSession) -> q.PullRequestAnswer:
     """Return the preview of a pull request, or a refusal. Slow: call it in a thread. Never raises."""
     root = session.workspace.root
     try:

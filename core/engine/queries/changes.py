@@ -66,7 +66,7 @@ async def answer_patch(source: ReviewSource, query: q.PatchQuery) -> q.PatchAnsw
     return await asyncio.to_thread(build_patch, source.require_session(query.session), query)
 
 
-async def answer_pull_request(source: QuerySource, query: q.PullRequestQuery) -> q.PullRequestAnswer:
+async def answer_pull_request(source: ReviewSource, query: q.PullRequestQuery) -> q.PullRequestAnswer:
     from core.engine.commits.pull_request import build_pull_request
 
     return mask_answer(await asyncio.to_thread(build_pull_request, source.require_session(query.session)))
