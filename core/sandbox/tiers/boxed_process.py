@@ -13,6 +13,7 @@ import errno
 import marshal
 import os
 import socket
+import struct
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,7 +46,16 @@ ISOLATION = ("-I", "-S", "-B")
 _IMPORT = "import sys; sys.path.insert(0, sys.argv[1]); from core.sandbox.inside.{} import main"
 _CALL = "main(*map(int, sys.argv[2:]))"
 _END = 8.0
+_CREDENTIALS = struct.Struct("3i")  # of the sender of a report, as this process sees it: pid, user, group
 _PROBE_HINT = "`agent-tui doctor --probe` checks whether the sandbox of this machine still works."
+
+
+def _read_sender(rights: Iterable[tuple[int, int, bytes]]) -> int:
+    """Return the pid of the process that sent a report, 0 = it is not known."""
+    for level, kind, data in rights:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            return int(_CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0])
+    return 0
 
 
 class PreparedLaunch(Struct, kw_only=True):
@@ -70,6 +80,8 @@ class BoxedProcess(ABC):
         self._launch, self._request, self._listeners = launch, request, listeners
         self._control, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setblocking(False)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        self._pid = 0
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.create_future()
         self._ended = asyncio.Event()
@@ -137,7 +149,7 @@ class BoxedProcess(ABC):
 
     @property
     def pid(self) -> int:
-        return 0
+        return self._pid
 
     @abstractmethod
     async def _spawn(self, streams: list[int], control: int) -> None:
@@ -191,8 +203,9 @@ class BoxedProcess(ABC):
             listener(text)
 
     def _read_report(self) -> None:
+        rights: list[tuple[int, int, bytes]] = []
         try:
-            packet = self._control.recv(65_536)
+            packet, rights, _, _ = self._control.recvmsg(65_536, socket.CMSG_SPACE(_CREDENTIALS.size))
         except BlockingIOError:
             return
         except OSError:
@@ -204,6 +217,7 @@ class BoxedProcess(ABC):
                 self._resolve_start(ToolFailed("The sandbox ended before the command ran.", code="box_refused"))
                 self._ended.set()
             case ("started",):
+                self._pid = _read_sender(rights)
                 self._resolve_start(None)
             case ("failed", step, number, text):
                 self._resolve_start(explain_setup_failure(step, number, text))
@@ -390,10 +404,6 @@ class SupervisedProcess(BoxedProcess):
 
     start_limit = 10.0
     _process: asyncio.subprocess.Process | None = None
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid if self._process is not None else 0
 
     async def _spawn(self, streams: list[int], control: int) -> None:
         shared = self._get_shared_namespaces()
