@@ -8,8 +8,10 @@ has changed them. What the command itself has written can be read by tools and c
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
-from collections.abc import Collection, Iterator, Mapping
+import stat
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -38,10 +40,12 @@ MAX_EDITS: Final = 5_000  # paths that are sent at once; more are a build or an 
 class _Trace(Struct, frozen=True):
     """The identity of an entry in the command's layer."""
 
-    inode: int
-    size: int
-    changed_ns: int
-    is_whiteout: bool
+    inode: int = 0
+    size: int = 0
+    changed_ns: int = 0
+
+
+_WHITEOUT: Final = _Trace()
 
 
 class LiveView:
@@ -57,6 +61,8 @@ class LiveView:
         self._sent: dict[str, _Trace | None] = {}
         self._made: dict[str, int] = {}  # directories that were made for edits, with their inodes
         self._changed_on_disk: set[str] = set()
+        self._disk_directories: set[str] = set()
+        self._count_vanished(self._states)
         self._copies: LiveLayer | None = None
         self._updating = asyncio.Lock()
         self.missed_count = 0  # paths whose changes it does not see
@@ -83,8 +89,9 @@ class LiveView:
             if self._sink is None or len(paths) > MAX_EDITS:
                 self.missed_count += len(paths)
                 return
+            self.missed_count += self._count_vanished(paths)
             stack = LayerStack(lowers)
-            for path in paths:
+            for path in sorted({*paths, *self._find_uncovered(paths, stack)}):
                 try:
                     # What was never sent is in the layer below, where the command has it already, but was not told.
                     await self._send(self._sink, path, stack, is_forced=path in disk_paths and path not in self._sent)
@@ -110,6 +117,22 @@ class LiveView:
                 paths |= {entry.path for entry in entries if entry.kind != "special"}
         return {path for path in paths if not self._is_withheld(path)}
 
+    def _count_vanished(self, paths: Iterable[str]) -> int:
+        """Return the number of directories at and above these paths that the project had at an earlier call and has no
+        more. The kernel leaves open what a mounted overlay shows of them, so the command may miss what is in them."""
+        directories = {directory for path in paths for directory in (*list_parents(path), path)}
+        present = {directory for directory in directories if _is_directory(self._shadow.workspace.root / directory)}
+        vanished = (directories & self._disk_directories) - present
+        self._disk_directories = (self._disk_directories | present) - vanished
+        return len(vanished)
+
+    def _find_uncovered(self, paths: Iterable[str], stack: LayerStack) -> set[str]:
+        """Return the files and links whose place a directory with one of these paths had: it is gone, and they show
+        again."""
+        directories = {directory for path in paths for directory in list_parents(path)}
+        edits = {directory: self._build_edit(directory, stack) for directory in directories}
+        return {path for path, edit in edits.items() if edit is not None and edit.kind in {"file", "symlink"}}
+
     def _is_withheld(self, path: str) -> bool:
         return any(part in self._withheld for part in (path, *list_parents(path)))
 
@@ -117,18 +140,20 @@ class LiveView:
         edit = self._build_edit(path, stack)
         if edit is None:
             return
-        edit = replace(edit, is_forced=is_forced)
-        missing = [] if edit.kind == "absent" else [above for above in list_parents(path) if not self._exists(above)]
-        await sink.send(edit)
-        for directory in (*missing, *((path,) if edit.kind == "directory" else ())):
+        directories = (*list_parents(path), path) if edit.kind == "directory" else list_parents(path)
+        missing = [] if edit.kind == "absent" else [above for above in directories if not self._exists(above)]
+        if path in missing and stack.find(path) is None:  # a new directory would hide what the project has in it
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        await sink.send(replace(edit, is_forced=is_forced))
+        for directory in missing:
             with suppress(OSError):
                 self._made[directory] = get_layer_path(self._layer.upper, directory).lstat().st_ino
         if edit.kind != "directory":
             self._sent[path] = self._trace(path)
 
     def _build_edit(self, path: str, stack: LayerStack) -> LiveEdit | None:
-        """Build the edit that makes a path look as a new command would see it; None: it is a directory of the project,
-        which is there already."""
+        """Build the edit that makes a path look as a new command would see it; None: it is no file, link or
+        directory."""
         entry = stack.find(path)
         if entry == HIDDEN:
             return LiveEdit(path=path, kind="absent")
@@ -138,7 +163,7 @@ class LiveView:
             target = str(source.readlink()) if kind == "symlink" else ""
         except OSError:
             return LiveEdit(path=path, kind="absent")
-        if kind == "other" or (kind == "directory" and entry is None):
+        if kind == "other":
             return None
         return LiveEdit(path=path, kind=kind, source=source, target=target)
 
@@ -154,7 +179,9 @@ class LiveView:
             stats = get_layer_path(self._layer.upper, path).lstat()
         except OSError:
             return None
-        return _Trace(stats.st_ino, stats.st_size, stats.st_ctime_ns, is_whiteout(stats))
+        if is_whiteout(stats):  # all whiteouts of a layer may be one inode, which changes with each of them
+            return _WHITEOUT
+        return _Trace(stats.st_ino, stats.st_size, stats.st_ctime_ns)
 
     # what others see
 
@@ -178,6 +205,10 @@ class LiveView:
         """True if a path is as the edit left it."""
         return path in self._sent and self._trace(path) == self._sent[path]
 
+    def _list_sent(self) -> list[str]:
+        """Return the paths of the layer's entries that are as edits left them."""
+        return [path for path, trace in self._sent.items() if trace is not None and self._trace(path) == trace]
+
     # absorbing
 
     async def absorb_new_changes(self, origin: Origin, started_ns: int) -> EffectsRecorded | None:
@@ -190,7 +221,7 @@ class LiveView:
     async def _absorb_copy(self, copies: LiveLayer, origin: Origin, started_ns: int) -> EffectsRecorded | None:
         layer = self._shadow.open_layer()
         try:
-            sent_paths = [path for path in self._sent if self._is_sent(path)]
+            sent_paths = self._list_sent()
             has_changes = await finish_in_thread(copies.copy_changes, layer.upper)
             self._remove_sent(layer.upper, sent_paths)
             if not has_changes or not any(os.scandir(layer.upper)):
@@ -211,7 +242,7 @@ class LiveView:
     def settle(self) -> CommandLayer:
         """Return a layer with the command's own changes that are not absorbed yet, after the command has ended. Raises
         OSError, `StateError`."""
-        sent_paths = [path for path in self._sent if self._is_sent(path)]
+        sent_paths = self._list_sent()
         if self._copies is None:
             self._remove_sent(self._layer.upper, sent_paths)
             return replace(self._layer, pending_states=self._states)
@@ -249,3 +280,10 @@ class LiveView:
         for entry in scan_layer(self._layer.upper).entries:
             if entry.kind in {"file", "symlink", "whiteout"} and not self._is_sent(entry.path):
                 yield entry.path
+
+
+def _is_directory(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(path.lstat().st_mode)
+    except OSError:
+        return False

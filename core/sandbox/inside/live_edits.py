@@ -139,10 +139,18 @@ def _empty_directory(parent: int, name: bytes) -> None:
 
 
 def _make_directory(parent: int, name: bytes, mode: int) -> None:
-    if not stat.S_ISDIR(_find_mode(parent, name)):
-        _remove(parent, name)
-        os.mkdir(name, dir_fd=parent)
-        os.chmod(name, mode | 0o700, dir_fd=parent)
+    """Make a directory, or check one that is there: the kernel fails to list it if the user's own directory below it
+    has been moved or removed."""
+    if stat.S_ISDIR(_find_mode(parent, name)):
+        directory = os.open(name, _DIRECTORY, dir_fd=parent)
+        try:
+            os.listdir(directory)
+        finally:
+            os.close(directory)
+        return
+    _remove(parent, name)
+    os.mkdir(name, dir_fd=parent)
+    os.chmod(name, mode | 0o700, dir_fd=parent)
 
 
 def _make_link(parent: int, name: bytes, target: bytes) -> None:
