@@ -196,7 +196,11 @@ class DiffView(CodeView):
 
     def lay_out_again(self, pages: Sequence[DiffPage] | None = None) -> None:
         """Lay out changed pages without moving the lines in view. A comment below the current hunk is scrolled into
-        view with it."""
+        view with it, and stays there at the next change of the size."""
+        self._places_by_size.clear()
+        self._lay_out_in_place(pages)
+
+    def _lay_out_in_place(self, pages: Sequence[DiffPage] | None = None) -> None:
         position, was_in_sight = self._find_anchor(), self._is_current_in_sight()
         self.lay_out(pages)
         self._restore(position)
@@ -443,7 +447,7 @@ class DiffView(CodeView):
             self._places_by_size.clear()
         self._rest_position = None
         self._places_by_size.setdefault(self._laid_out_for, self._find_anchor())
-        self.lay_out_again()
+        self._lay_out_in_place()
         if event.size in self._places_by_size:  # the size of before, and nothing has moved since
             self._restore(self._places_by_size[event.size])
         elif not self._is_reading_tall_hunk():
