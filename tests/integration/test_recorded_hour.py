@@ -210,13 +210,12 @@ def morning(hour: Hour, project: Path) -> None:
     hour.press("S")
     hour.stop("comments", "Your comments, as one message", *COMMENTS.values())
     hour.press_until("My comments on your pending changes", "s", absent_text="as one message")
-    hour.stop("answered", "says what it is of.", "{total(prices):.2f} EUR")
+    hour.press("Escape")  # at this width the review covers the conversation
+    hour.stop("answered", "Tour 4/5", "says what it is of.", "{total(prices):.2f} EUR")
 
 
 def noon(hour: Hour) -> None:
     """What is right is accepted, and becomes two commits and a pull request."""
-    hour.press("Escape")
-    hour.sees("Tour 4/5")  # at this width the review covers it
     hour.types("/accept all")
     hour.stop("accepted", "u undo", "Tour 5/5")
     hour.press("F1")
